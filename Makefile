@@ -20,7 +20,7 @@ serve: installed ## install what is needed and start the server; it prints its a
 test: installed-dev ## the quick suite: ten minutes on two cores
 	cd backend && $(BIN)/pytest $(IN_PARALLEL) --quick tests
 
-test-all: installed-dev ## every test but the long ones: most of an hour
+test-all: installed-dev ## every test but the long ones: about 21 minutes
 	cd backend && $(BIN)/pytest $(IN_PARALLEL) tests
 
 integration: installed-dev ## the tests that run against real files, databases and processes

@@ -86,7 +86,7 @@ class App(Assembly):
         return HistoryMatching(self.chat, self.histories, self.THREADS)
 
     def _handlers(self) -> list[dict[str, Handler]]:
-        """In pools of their own: what waits at the gate keeps no other kind of work waiting."""
+        """One mapping per pool of workers: work that waits for a model delays no other pool."""
         model = self.talking.background
         prefixes = LivePrefixes(
             self.talking.backends, self.talking.models, self.chats, self.THREADS, self.images
@@ -120,7 +120,7 @@ class App(Assembly):
         return [asking, soon, self._memory_handlers(prefixes.holding), writing]
 
     def _in_ledger(self, handler: Handler) -> Handler:
-        """What the job finishes deleting is in the ledger before it begins."""
+        """The handler, run after the ledger has the deletions that the job finishes."""
 
         async def handle(job: Job) -> None:
             await self.ledger_outbox.drain()
@@ -133,7 +133,7 @@ class App(Assembly):
         try:
             await self.ledger_outbox.drain()
         except StorageUnavailable as error:
-            _log.error("%s; what is deleted is taken down later", error.message)
+            _log.error("%s; deletions are written to the ledger later", error.message)
 
     def _memory_handlers(self, live_prefix: LivePrefix) -> dict[str, Handler]:
         """Without a model, only episodes are made."""
@@ -214,7 +214,7 @@ class App(Assembly):
             )
 
     async def stop(self) -> None:
-        """Let running jobs end, put the rest back, and let go of the home."""
+        """Let running jobs end, put the rest back, and release the home."""
         try:
             await self.incognito.stop()
             await self.quiet_threads.stop()

@@ -113,7 +113,7 @@ class Talking:
     chat: Chat
     models: ThreadModels
     background: BackgroundModel | None
-    """None where nobody configured a model: then rules do the background work."""
+    """None if no model is configured. Then rules find boundaries, and memory makes only episodes."""
 
 
 class Assembly:
@@ -260,7 +260,7 @@ class Assembly:
         self.talking: Talking = self.build_talking()
 
     def build_search(self) -> Search:
-        """A new embedder for every start: one that was closed stays closed."""
+        """Called at every start: a closed embedder can't be used again."""
         embedder = embedder_of(self.settings)
         locks = OwnerLocks()
         corpus_cache = CorpusCache(
@@ -292,7 +292,7 @@ class Assembly:
         return Search(embedder, corpus_cache, indexer, verifier, recall, reindexer, IndexForgetter(indexer))
 
     def build_talking(self) -> Talking:
-        """New backends for every start: connections that were closed stay closed."""
+        """Called at every start: closed connections can't be used again."""
         settings, search = self.settings, self.search
         backends = Backends(settings, self.small_model.address)
         gate, slots = Gate(quiet_seconds=QUIET_SECONDS), LlamaSlots()
@@ -340,7 +340,7 @@ class Assembly:
         return Talking(backends, gate, slots, recall, rewriter, chat, models, background)
 
     async def _derived_problems(self) -> list[str]:
-        """What of the entries and of the index is not as journal and vault have it."""
+        """Where entries and index differ from the journal and the vault, in words."""
         of_entries = await entry_problems(self.entry_file_store, self.vault)
         return of_entries + await self.search.verifier.problems(self.search.indexer.live.name)
 

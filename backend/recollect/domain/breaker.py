@@ -33,7 +33,7 @@ class Breaker:
 
     @property
     def cause(self) -> str:
-        """Of the last failure; empty while there is none."""
+        """Of the last failure; empty after a success."""
         return self._cause
 
     def refuses(self) -> str | None:

@@ -77,7 +77,7 @@ def _json(value: list[JsonObject] | None) -> str | None:
 
 
 def text_digest(text: str) -> str:
-    """SHA-256 of a text as it stands in a file."""
+    """SHA-256 of a text as it is in a file."""
     return hashlib.sha256(text.encode()).hexdigest()
 
 

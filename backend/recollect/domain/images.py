@@ -28,11 +28,11 @@ class TakenOut:
     images: dict[str, bytes] = field(default_factory=dict)
     """Images that came with the parts, by name."""
     referred: dict[str, str] = field(default_factory=dict)
-    """Images that have to be in the vault already: by name, where in the request they stand."""
+    """Images that have to be in the vault already: by name, their place in the request."""
 
 
 def take_out(parts: Sequence[JsonObject], where: str = "parts") -> TakenOut:
-    """Put a reference in place of every image of a known kind that stands in the parts as a data URL.
+    """Put a reference in place of every image of a known kind that is in the parts as a data URL.
 
     All else stays as it is: addresses, other kinds, and data URLs with parameters, since only the plain form can be
     made again byte for byte. Raises InvalidInput, which names the part, for what is no image.
@@ -57,7 +57,7 @@ def take_out(parts: Sequence[JsonObject], where: str = "parts") -> TakenOut:
 
 
 def links(parts: Sequence[JsonObject], where: str = "parts") -> Iterator[tuple[str, str]]:
-    """Where each link stands that a backend would follow (`image_url`, `video_url`, …), and its URL.
+    """The place of each link that a backend would follow (`image_url`, `video_url`, …), and its URL.
 
     What is in the parts or in the vault needs no following.
     """

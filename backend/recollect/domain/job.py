@@ -43,15 +43,15 @@ class Job:
 
 
 class Unfinished(Exception):
-    """Raised by a handler that got on and has more to do: it runs again at once, and nothing is held against it."""
+    """Raised by a handler that has more to do. The job runs again at once; this is not counted as a failure."""
 
 
 class Preempted(Exception):
-    """Raised by a handler that had to make way: the job is due again at once, in its old place, as if it had not run."""
+    """Raised by a handler that had to make way. The job is due again at once, in its place, as if it had not run."""
 
 
 class NotYet(Exception):
-    """Raised by a handler that must wait for something else: due again after `delay_ms`, and nothing is held against it."""
+    """Raised by a handler that has to wait. The job is due again after `delay_ms`; this is not counted as a failure."""
 
     def __init__(self, reason: str, delay_ms: int = 300) -> None:
         super().__init__(reason)
@@ -95,15 +95,15 @@ def vault_lane(thread_key: str) -> str:
 
 
 def people_lane(path: str) -> str:
-    """The lane in which one file of presets or preferences is written and taken in."""
+    """The lane in which one file of presets or preferences is written and imported."""
     return f"people:{path}"
 
 
 def entries_lane(path: str) -> str:
-    """The lane in which one file of entries is written and taken in."""
+    """The lane in which one file of entries is written and imported."""
     return f"entries:{path}"
 
 
 def chat_lane(thread_key: str) -> str:
-    """The lane of what a chat needs soon, and must not wait for memory's pauses: its title, its summaries."""
+    """The lane of a chat's title and summaries, which must not wait for memory's pauses."""
     return f"chat:{thread_key}"

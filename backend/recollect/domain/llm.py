@@ -77,7 +77,7 @@ StreamEvent = Sent | Delta | Finished
 
 @dataclass(frozen=True, slots=True)
 class BackendFacts:
-    """What a backend told of itself."""
+    """What a backend says about itself."""
 
     kind: BackendKind
     local: bool

@@ -124,7 +124,7 @@ _copy_name = re.compile(r"(.+?)(?: \(.+\)| [0-9]{1,3}|[._]sync-conflict-.+|_conf
 
 
 def copied_path(path: str) -> str | None:
-    """The file that a conflict copy of a sync tool stands beside, by its name; None for a name that is no such copy.
+    """The file that a sync tool's conflict copy was made of, by its name; None for any other name.
 
     Whether it is one depends on whose that file is: notes have any name that a person likes.
     """
@@ -136,16 +136,16 @@ def copied_path(path: str) -> str | None:
 PART_BYTES = 64 * 1024
 """A day's file of this size is continued in another."""
 ENTRY_FILE_BYTES = 8_000_000
-"""A longer file is none that we wrote."""
+"""We never write a longer file."""
 
 _FOLDERS = {"users": (EPISODES, FACTS, FORESIGHT), "agents": (CASES,)}
 _day_file = re.compile(r"([0-9]{4}-[0-9]{2}-[0-9]{2})(?:-[1-9][0-9]*)?\.md").fullmatch
 
 
 def entry_kind_of(path: str) -> str | None:
-    """The kind of entries that a file holds, by its place; None for what is no file of entries.
+    """The kind of entries in a file, by its path; None for any other file.
 
-    Conflict files and hidden ones are none; nor are skills, which have a form of their own.
+    Conflict files, hidden files and skills, which have a form of their own, are no files of entries.
     """
     parts = path.split("/")
     name = parts[-1]
@@ -217,5 +217,5 @@ def is_skill_path(path: str) -> bool:
 
 
 def skill_folder(path: str) -> str:
-    """Where a file stands, below the agent's skills: the skill's name, unless a person chose another."""
+    """The folder of a file below the agent's skills: the skill's name, unless a person chose another."""
     return "/".join(path.split("/")[4:-1])

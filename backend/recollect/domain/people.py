@@ -54,7 +54,7 @@ class Preset:
     """Of the configured ones, by name."""
 
     def checked(self) -> Self:
-        """Itself; raises InvalidInput where it is none that can be kept and sent."""
+        """Returns itself. Raises InvalidInput if it can't be stored and sent."""
         _check_name(self.name)
         _check_length("instructions", self.instructions, MAX_INSTRUCTIONS)
         for field, value in (("persona", self.persona), ("model", self.model), ("backend", self.backend)):

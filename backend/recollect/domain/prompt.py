@@ -295,7 +295,7 @@ def context_block(lines: Iterable[str]) -> str:
 
 
 def _with_block(new: Sequence[Turn], block: ContextBlock | None) -> list[SentTurn]:
-    """The block stands right before the user's words; results of tools stay next to their calls."""
+    """Puts the block right before the user's words; results of tools stay next to their calls."""
     place = max((number for number, turn in enumerate(new) if turn.role == "user"), default=None)
     return [SentTurn(turn, block if number == place else None) for number, turn in enumerate(new)]
 
@@ -345,7 +345,7 @@ def _result(turn: Turn) -> str | list[JsonObject]:
 
 
 def _calls(turn: Turn) -> list[JsonObject]:
-    """A call that broke off is none."""
+    """The tool calls of a complete turn. One that broke off may have half a call, so none counts."""
     return list(turn.tool_calls or ()) if turn.status == "complete" else []
 
 

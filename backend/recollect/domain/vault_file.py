@@ -26,7 +26,7 @@ class VaultFile:
     modified: int
     """When it was last written, in UTC milliseconds."""
     stamp: FileStamp | None = None
-    """None where the file is so new that the same stamp could yet come to stand for other words."""
+    """None if the file was written so recently that another change could leave the same stamp."""
     is_whole: bool = True
     """False where bytes were no UTF-8, or the file is longer than what was read."""
 
@@ -34,7 +34,7 @@ class VaultFile:
 EMPTY = hashlib.sha256(b"").hexdigest()
 """The digest of a file that holds nothing."""
 UNREADABLE = FileStamp(-1, -1)
-"""Of a file or folder that is there and cannot be looked at: what it holds, and whether it changed, nobody can say."""
+"""Of a file or folder that exists and can't be read: whether it changed is unknown."""
 NOT_FOLLOWED = FileStamp(-1, -2)
 """Of a link that leads out of its owner's folder, or in a circle."""
 
@@ -56,7 +56,7 @@ class Listing:
         )
 
     def may_hold(self, path: str) -> bool:
-        """Whether a file is there, or lies where nobody can look: only what may not be there is gone."""
+        """Whether a file exists, or is where nothing can be read. Only a file for which this is False is gone."""
         if path in self.stamps:
             return True
         parts = path.split("/")
@@ -75,7 +75,7 @@ _SHARE = 5
 
 
 def loss_in_words(transcripts: int, notes: int, gone_transcripts: int, gone_notes: int) -> str | None:
-    """Why what is gone must be asked about first; None where it may be restored or let go, file by file.
+    """Why a person must be asked about missing files; None if each may be restored or dropped by itself.
 
     Counted are the files that are known to have been there. A fifth of them gone at once is too many, unless
     that is only one or two; no transcript left where there were some always is.
@@ -98,13 +98,13 @@ class WrittenFile:
 
     __slots__ = ()
     digest: str | None
-    """SHA-256 of the file as it was last written or taken in; None before the first time."""
+    """SHA-256 of the file as it was last written or imported; None before the first time."""
     writing: str | None
     """SHA-256 of all that may have been put in place since, with spaces between: writes that a kill interrupted."""
 
     @property
     def digests(self) -> frozenset[str]:
-        """Of all that we may have put in place, or have taken in."""
+        """Of all versions that we may have written, or have imported."""
         return frozenset([*([self.digest] if self.digest else []), *(self.writing or "").split()])
 
     def announcing(self, digest: str) -> str:
@@ -146,7 +146,7 @@ class TranscriptState:
 
 @dataclass(frozen=True, slots=True)
 class KnownPart:
-    """A file that stands in the vault, as far as the journal knows."""
+    """A transcript file that should be in the vault, by the journal."""
 
     space: str
     user_id: str

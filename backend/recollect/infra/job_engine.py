@@ -181,7 +181,7 @@ class JobEngine:
         """How long the job that has been due for longest has waited."""
         now = self._clock()
         due = await self._store.oldest_due(now)
-        # One that had to make way waits on, though it says that it runs: it stands at the gate.
+        # A job that had to make way still waits at the gate, though its state is running.
         again = [job.run_at for job, _ in self._running.values() if job.claims > 1]
         oldest = min([*again, *([] if due is None else [due])], default=now)
         return max(0, now - oldest)

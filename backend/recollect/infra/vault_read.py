@@ -189,7 +189,7 @@ def _open(root: Path, path: str) -> int:
 
 
 def _decoded(content: bytes, *, any_encoding: bool) -> tuple[str, bool]:
-    """The text, and whether all of it is one: what is none has marks in its place.
+    """The decoded text, and whether every byte could be decoded. U+FFFD replaces what could not.
 
     Where `any_encoding` is welcome, its byte order mark says which it is; else it is UTF-8.
     """
@@ -355,9 +355,9 @@ _renameat2 = getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None)
 
 
 def put_in_place(new: Path, target: Path) -> bool:
-    """Put `new` where `target` is, in one step. True: what stood there stands at `new` now, whoever wrote it.
+    """Put `new` in the place of `target`, atomically. True: the old file is at `new` now, whoever wrote it.
 
-    False: nothing stood there, or the disk can't exchange two files; then nothing is left at `new`.
+    False: there was no old file, or the disk can't exchange two files; then nothing is left at `new`.
     """
     while True:
         try:
@@ -383,7 +383,7 @@ def _exchange(one: Path, other: Path) -> None:
 
 
 def _put_where_nothing_is(new: Path, target: Path) -> bool:
-    """False where something has come to stand there meanwhile."""
+    """Put `new` at `target`. False if a file has appeared there meanwhile."""
     try:
         os.link(new, target)
     except FileExistsError:

@@ -1,4 +1,4 @@
-"""Shared by the capabilities: a retry loop, locks per owner, and what a clock is."""
+"""What the capabilities share: background loops, with or without retries, locks per owner, and the clock."""
 
 import asyncio
 import logging
@@ -29,7 +29,7 @@ def no_progress(done: int, total: int) -> None:
 
 
 class BackgroundLoop:
-    """Runs from `start` to `stop`."""
+    """A task that runs from `start` to `stop`."""
 
     _task: asyncio.Task[None] | None = None
 
@@ -56,8 +56,8 @@ class RetryLoop(BackgroundLoop):
         patient: bool,
         on_change: Callable[[], None],
     ) -> None:
-        """After a failure, a `patient` loop backs off up to 30 s and only `begin_anew` wakes it: it may be asking somebody
-        else's server. Any other loop retries within 5 s, as soon as a full disk has room again.
+        """After a failure, a `patient` loop backs off for up to 30 s, and only `begin_anew` ends the pause: its step
+        may call another server. Any other loop backs off for up to 5 s, and `wake` ends the pause.
 
         `on_change` is called after every run.
         """
@@ -121,7 +121,7 @@ class RetryLoop(BackgroundLoop):
 
 
 class OwnerLocks:
-    """One lock per owner, so that an owner's index and its copy in memory change together."""
+    """One lock per owner, made on demand and dropped when nobody uses it."""
 
     def __init__(self) -> None:
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()

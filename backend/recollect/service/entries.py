@@ -76,7 +76,7 @@ async def _settle(
 
 
 async def _facts_of(entries: SqlEntryStore, line: KnownEntry) -> list[KnownEntry]:
-    """Those it was made of, and all about the same attribute: one of these may have its place by now."""
+    """The facts that a line was made of, and all about the same attribute, one of which may have replaced them."""
     found = await entries.some(line.space, line.owner, origin_ids(line.entry))
     subject, attribute = line.entry.extra.get("subject", ""), line.entry.extra.get("attribute", "")
     for each in OPPOSITES.get(attribute, (attribute,)) if attribute else ():
@@ -137,29 +137,29 @@ class ShownEntry:
 
 @dataclass(frozen=True, slots=True)
 class Deletion:
-    """What the deletion of an entry brings about, or brought about."""
+    """The effects of deleting an entry, planned or done."""
 
     known: KnownEntry
     goes_along: tuple[KnownEntry, ...]
-    """Those that were made of it alone."""
+    """Entries that were made of it alone, and are deleted with it."""
     changes: tuple[KnownEntry, ...]
-    """Those that name it, as they are without it."""
+    """Entries that refer to it, as they are without it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Entries:
     """Every verb on entries, for those a caller may see (`EntryView`). Raises NotFound for all others.
 
-    What a person changes is theirs for ever: extraction leaves it alone.
+    Extraction never changes what a person changed.
     """
 
     store: SqlEntryStore
     threads: SqlThreadStore
     transcripts: SqlTranscriptStore
     jobs_after: FollowUp = lambda change, kinds: ()
-    """What it asks for is queued with the change."""
+    """Returns the jobs that are queued with the change."""
     locks: OwnerLocks = field(default_factory=OwnerLocks)
-    """Held by whatever makes memories of an owner's while it writes them."""
+    """One per owner, held while memories of that owner are written."""
 
     async def list_entries(
         self, caller: Caller, wanted: EntryFilter, limit: int, after: str | None = None
@@ -202,7 +202,7 @@ class Entries:
     async def edit_entry(
         self, caller: Caller, entry_id: str, user_id: str | None, edit: EntryEdit
     ) -> ShownEntry:
-        """A person's words win for ever. Raises Conflict where the entry has another revision than the edit says."""
+        """Change an entry. Extraction never changes it back. Raises Conflict if `edit` names another revision."""
 
         async def attempt() -> None:
             view = self._view(caller, user_id)

@@ -106,7 +106,7 @@ async def backup(
 ) -> int:
     """Copy journal and vault into `target` while the server runs; returns how many files it holds.
 
-    No file is written meanwhile, so the vault is what the journal says it is; messages are still taken in.
+    No file is written meanwhile, so the vault is what the journal says it is; messages are still accepted.
     """
     if not caller.local_operator:
         raise Refused("backups are made with 'recollect backup' on the machine that runs the server")

@@ -78,7 +78,7 @@ async def change_preset(
 
 
 async def delete_preset(people: SqlPresetStore, caller: Caller, name: str) -> None:
-    """Where the default preset was replaced, the built-in one is in force again."""
+    """Delete a preset. If it replaced the default one, the built-in preset is in force again."""
     _operators_only(caller)
     if await people.delete_preset(caller.space, name):
         return

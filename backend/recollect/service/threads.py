@@ -245,12 +245,12 @@ async def get_coverage(
 
 _MOST_JOBS = 10_000
 _ROUNDS = 2
-"""What works on memcells sets off what works on facts and cases, and that sets off nothing."""
+"""Strategies on memcells start those on facts and cases, and these start none."""
 
 
 @dataclass(frozen=True, slots=True)
 class StrategyState:
-    """Where the work of one strategy on one memcell stands."""
+    """The state of one strategy's work on one memcell."""
 
     strategy: str
     state: str

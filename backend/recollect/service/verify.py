@@ -34,7 +34,7 @@ class Verification:
     pending: int = 0
     """Turns the journal holds and the vault does not yet."""
     pending_files: int = 0
-    """Files that have yet to take in a memcell or a change of the thread."""
+    """Files that lack a memcell or a change of the thread."""
     repaired: int = 0
     problems: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
@@ -60,7 +60,7 @@ class Verifier:
     vault: Vault
     transcriber: Transcriber
     index_problems: Callable[[], Awaitable[list[str]]] = _no_index
-    """What the index lacks or holds too much of, compared with the vault."""
+    """Returns where entries and index differ from the journal and the vault."""
 
     async def verify(self, *, repair: bool = False, progress: Progress = no_progress) -> Verification:
         result = Verification()
@@ -117,7 +117,7 @@ class Verifier:
         return paths
 
     async def _gaps(self, thread: Thread, parts: list[StoredPart]) -> list[str]:
-        """Parts follow one another, or turns stand in none of them; where turns were forgotten, a gap is no loss."""
+        """Report parts that don't follow one another, with turns in between. A gap of forgotten turns is no loss."""
         problems = []
         number, first = 1, 1
         for part in parts:
@@ -170,7 +170,7 @@ class Verifier:
 
 
 def _is_unfinished(part: StoredPart, state: TranscriptState) -> bool:
-    """It has yet to be written."""
+    """Whether the part is still to be written."""
     return part.digest is None or part.writing is not None or part in state.stale_parts
 
 

@@ -32,7 +32,7 @@ class EntryEdit:
 
     @property
     def asserts(self) -> bool:
-        """Whether it says what the entry says."""
+        """Whether it changes what the entry says."""
         return (self.title, self.text) != (None, None)
 
     @property
@@ -48,7 +48,7 @@ class EntryEdit:
 def edited(known: KnownEntry, edit: EntryEdit) -> KnownEntry:
     """The entry in the person's words, marked as theirs: nothing that is derived changes it any more. A pin is no edit.
 
-    What they say holds, also where another had taken its place.
+    An entry whose title or text they change holds again, even if another superseded it.
     """
     entry = known.entry
     extra = dict(entry.extra)
@@ -68,7 +68,7 @@ def edited(known: KnownEntry, edit: EntryEdit) -> KnownEntry:
 
 
 def in_step(entry: Entry, before: Entry) -> Entry:
-    """As a person wrote it, with title and text alike where they were, and only one of them was changed."""
+    """The entry as a person wrote it. If title and text were equal and only one was changed, the other follows."""
     changed = EntryEdit(
         title=None if entry.title == before.title else entry.title,
         text=None if entry.text == before.text else entry.text,
@@ -112,7 +112,7 @@ def versions(known: KnownEntry, history: Sequence[EntryVersion]) -> list[Version
 
 
 def restored(known: KnownEntry, history: Sequence[EntryVersion], revision: int | None) -> list[KnownEntry]:
-    """The entry as it was before its last change, before the one before that, and so on; or at a revision alone.
+    """The versions that undo may restore, the latest first; with a `revision`, only that one.
 
     Where extraction's work is undone, the entry is marked as a person's: extraction would only do it again. What a
     person did themself is undone with its marks. It keeps citing the turns it cites now: they are in its history. A
@@ -157,7 +157,7 @@ def _targets(known: KnownEntry, history: Sequence[EntryVersion], revision: int |
 
 
 def is_made_of(past: EntryVersion, origins: Collection[str]) -> bool:
-    """It says what those entries said, and not what a person wrote instead."""
+    """Whether it was made of those entries, and not written by a person."""
     if past.entry is None or past.entry.extra.get(EDITED) == YES:
         return False
     return not set(origins).isdisjoint(origin_ids(past.entry))

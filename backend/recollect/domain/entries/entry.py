@@ -24,7 +24,7 @@ _MARKS = {EPISODES: "ep", FACTS: "fa", FORESIGHT: "fo", PROFILE: "pr", CASES: "c
 
 Actor = Literal["extraction", "consolidation", "person", "undo"]
 AFTER_A_PERSON = "what a person wrote about the same changed"
-"""The cause of what consolidation does then."""
+"""The cause, in histories, of what consolidation changes after a person's change."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,7 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class KnownEntry:
-    """An entry and all that is known about it. Its text and its marks stand in the vault, the rest can be told from it."""
+    """An entry and what the journal knows about it. Text and marks are in the vault, and the rest follows from them."""
 
     space: str
     owner: str
@@ -126,9 +126,9 @@ class EntryChange:
     receipt: EntryReceipt | None = None
     extra_jobs: tuple["EntryJob", ...] = field(default=())
     marked: tuple[KnownEntry, ...] = ()
-    """New versions of others that follow from these: in their histories that is consolidation, whoever did the rest."""
+    """New versions of other entries that follow from these. Their histories always name consolidation as the actor."""
     deletions: tuple[Deletion, ...] = ()
-    """Of what a person deleted that is no row of the journal: skills."""
+    """Deletions of skills, which are no rows of the journal."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ ORIGINS = ("fact", "cases")
 NAMES_ENTRIES = frozenset([SUPERSEDES, SUPERSEDED_BY, *ORIGINS])
 
 Links = Mapping[str, str]
-"""Where entries stand, by their ids: the file within their owner's folder, without its ending."""
+"""The file of each entry, by id: its path within the owner's folder, without the ending."""
 NO_LINKS: Links = MappingProxyType({})
 
 _plain_path = re.compile(r"[^\[\]#^|%\"\s]+").fullmatch
@@ -27,14 +27,14 @@ _linked = re.compile(r"\[\[[^\[\]]*#\^([A-Za-z0-9][A-Za-z0-9_-]*)\]\]")
 
 
 def with_links(named: str, links: Links) -> str:
-    """The ids in a list, each as a link where its file is known. Whatever else stands there stays as it is."""
+    """The ids in a list, each as a link where its file is known. Text that is no list of ids is returned unchanged."""
     if not _list(named):
         return named
     return _named.sub(lambda each: f"[[{links[each[0]]}#^{each[0]}]]" if each[0] in links else each[0], named)
 
 
 def without_links(written: str) -> str:
-    """The ids alone. Which file a link names is no matter: the entry may stand in another by now."""
+    """The ids alone. The file in a link is ignored: the entry may be in another by now."""
     return _linked.sub(r"\1", written)
 
 
@@ -119,9 +119,9 @@ def left_behind(gone: Iterable[KnownEntry], others: Mapping[str, KnownEntry]) ->
 def relinked(
     before: KnownEntry, after: KnownEntry, others: Mapping[str, KnownEntry]
 ) -> tuple[KnownEntry, ...]:
-    """`after`, and the others that must say the same as it: what supersedes what is told on both sides.
+    """`after`, and the others that change with it: an entry and its successor name each other.
 
-    What `after` says of an entry that is gone is left out.
+    Ids of entries that are gone are removed from `after`.
     """
     changed: dict[str, Entry] = {}
     if not all(named in others for named in successor_ids(after.entry)):
@@ -172,7 +172,7 @@ def _with(others: Mapping[str, KnownEntry], changed: Mapping[str, Entry]) -> tup
 
 
 def _listing(entry: Entry, key: str, *, add: str = "", remove: str = "") -> Entry:
-    """With an id added to what stands under a key, or removed; a key that lists nothing goes."""
+    """The entry with an id added to the list under a key, or removed from it. An empty list is dropped."""
     if key not in entry.extra and not add:
         return entry
     ids = [named for named in _ids(entry.extra.get(key, "")) if named not in (add, remove)]

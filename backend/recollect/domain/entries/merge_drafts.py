@@ -15,7 +15,7 @@ from recollect.domain.markdown.front_matter import write_time
 from recollect.domain.model import Entry
 
 _SPARE_PLACES = 1_000
-"""From here on: more than any cell has statements."""
+"""The first place for spare ids: beyond the number of statements in any cell."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,10 +152,10 @@ def remember(new: Sequence[KnownEntry], known: Known) -> Outcome:
 
 
 def _is_shadowed(entry: KnownEntry, known: Known) -> bool:
-    """A person deleted something of its kind that came from the same turns, or wrote there what holds instead.
+    """Whether a person deleted an entry of its kind from the same turns, or wrote there what holds instead.
 
-    What a deleted one said is not known any longer. So nothing new comes from those turns, and nothing that was left
-    there goes.
+    What a deleted entry said is not kept. So no new entry is made from those turns, and none that is left there is
+    removed.
     """
     turns = _turns_of(entry)
     deleted = any(
@@ -173,9 +173,9 @@ def _turns_of(entry: KnownEntry) -> set[str]:
 
 
 def _in_its_place(entry: KnownEntry, known: Known, outcome: Outcome, kept: KnownEntry | None) -> KnownEntry:
-    """As a version of what had its place before. A place that is a person's, or a deletion, is left to it.
+    """The entry as a new version of the one with its id. Ids of a person's entries and of deletions are not reused.
 
-    So is that of a fact whose line a person had the word about, unless that is `kept` here.
+    Nor is the id of a fact whose line a person replaced or deleted, unless that fact is `kept`.
     """
     before = {each.entry_id: each for each in known.of_cell}
     taken = {key for key, each in before.items() if each.is_edited or (is_spoken_for(each) and each != kept)}

@@ -27,17 +27,17 @@ def is_off_page(fact: KnownEntry) -> bool:
 
 
 def is_replaced(fact: KnownEntry) -> bool:
-    """It is about something of which one may have several, and a person wrote another line in its place."""
+    """Whether a person's line replaced it, and its attribute can have several values."""
     return fact.kind == FACTS and matter_of(fact) is None and not fact.is_edited and not fact.holds
 
 
 def is_spoken_for(fact: KnownEntry) -> bool:
-    """A person had the word about its line: whatever says the same is this fact, and keeps its marks."""
+    """Whether a person replaced or deleted its line. The same statement, made again, keeps its id and marks."""
     return is_replaced(fact) or (is_off_page(fact) and not fact.is_edited)
 
 
 def with_marks_of(entry: KnownEntry, spoken_for: KnownEntry) -> KnownEntry:
-    """The same statement made again, in the place of the one that a person had the word about."""
+    """The same statement made again, with the id and the marks of the one whose line a person replaced or deleted."""
     keys = [ON_PAGE, *([UNTIL, SUPERSEDED_BY] if is_replaced(spoken_for) else [])]
     marks = {key: spoken_for.entry.extra[key] for key in keys if key in spoken_for.entry.extra}
     extra = {**entry.entry.extra, **marks}
@@ -51,10 +51,10 @@ def lines_of(entries: Iterable[KnownEntry]) -> dict[str, KnownEntry]:
 def after_line(
     before: KnownEntry, after: KnownEntry | None, facts: Sequence[KnownEntry], *, off_page: bool = False
 ) -> list[KnownEntry]:
-    """Those of the facts that change with a line: a person's words take their place; without these they hold again.
+    """The facts that change with a line. A line that a person wrote supersedes them; without it they hold again.
 
-    Facts about something of which there is one at a time follow `succession`. `off_page`: a person deleted the line,
-    and it does not come back; what was said later than the line may get one. What a person wrote is never marked.
+    Facts whose attribute has one value at a time follow `succession`. `off_page`: a person deleted the line, so these
+    facts get no line again; a fact that was said later than the line may. What a person wrote is never marked.
     """
     replaced = [fact for fact in facts if before.entry_id in successor_ids(fact.entry)]
     shown = replaced or [fact for fact in facts if fact.entry_id in origin_ids(before.entry)]
@@ -74,7 +74,7 @@ def after_line(
 
 
 def latest(facts: Iterable[KnownEntry], *changes: Mapping[str, KnownEntry]) -> list[KnownEntry]:
-    """Each once, as a change leaves it."""
+    """Each fact once, as the changes leave it."""
     found = {fact.entry_id: fact for fact in facts}
     for change in changes:
         found |= {name: change[name] for name in found.keys() & change.keys()}
@@ -114,7 +114,7 @@ PROFILE_ATTRIBUTES = tuple(attribute for line in _PAGE for attribute in line.att
 def profile_of(space: str, owner: str, facts: Sequence[KnownEntry]) -> list[KnownEntry]:
     """The page's lines, one for each fact on it. The same facts give the same page, in whatever order they come.
 
-    Among the facts may be lines that a person wrote: they stand on the page already, and take the place of others.
+    The facts may include lines that a person wrote: these are on the page already, and replace others.
     """
     return [_line_of(space, owner, line.title, fact) for line in _PAGE for fact in _chosen(line, facts)]
 
@@ -125,10 +125,10 @@ def in_free_places(
     theirs: Sequence[KnownEntry],
     deletions: Sequence[Deletion],
 ) -> list[KnownEntry]:
-    """The lines without those in whose place a person wrote one, or deleted one.
+    """The lines, without those that a person rewrote or deleted.
 
-    The same id may be another fact's by now: the line of a fact about something else, or from other messages, than
-    what the person had the word about has a place of its own.
+    An id may belong to another fact by now. A line about another attribute, or from other messages, than the one that
+    the person rewrote or deleted gets a free id.
     """
     attributes = {fact.entry_id: fact.entry.extra.get("attribute") for fact in facts}
     written_there = {line.entry_id: line.entry.extra.get("attribute") for line in theirs}
@@ -149,7 +149,7 @@ def in_free_places(
 
 
 def place_on_page(entry: Entry) -> int:
-    """Where a line stands: by what it is about; what a person added comes last."""
+    """The position of a line on the page, by its title. Lines that a person added come last."""
     titles = [line.title for line in _PAGE]
     return titles.index(entry.title) if entry.title in titles else len(titles)
 
@@ -157,7 +157,7 @@ def place_on_page(entry: Entry) -> int:
 def with_what_it_is_about(line: KnownEntry, facts: Sequence[KnownEntry]) -> KnownEntry:
     """A person's line, marked with the attribute of the fact it was made of.
 
-    So it has the word about that, whatever becomes of the fact.
+    So it counts as a fact of theirs about that attribute, even if the fact that it was made of is gone.
     """
     if line.kind != PROFILE or not line.is_edited or "attribute" in line.entry.extra:
         return line
@@ -172,7 +172,7 @@ def with_what_it_is_about(line: KnownEntry, facts: Sequence[KnownEntry]) -> Know
 
 
 def _chosen(line: _Line, facts: Sequence[KnownEntry]) -> list[KnownEntry]:
-    """A fact whose line a person took off the page, or whose words stand in a line of theirs, has no line."""
+    """The facts that get a line. Not those whose line a person deleted, or whose text a line of theirs repeats."""
     theirs = [each for each in facts if each.kind == PROFILE]
     about = [
         fact
@@ -197,7 +197,7 @@ def _holding(facts: Sequence[KnownEntry], attribute: str) -> list[KnownEntry]:
 
 
 def _is_taken_back(fact: KnownEntry, facts: Sequence[KnownEntry]) -> bool:
-    """A person wrote it, and something else about the same for a later time."""
+    """Whether a person wrote it, and wrote something else about the same matter for a later time."""
     words = written(same_matter(facts, fact)) if fact.is_edited else []
     return bool(words) and words[-1] != fact
 

@@ -118,7 +118,7 @@ def plain_line(text: str) -> str:
 
 
 def turn_ids_of(value: Any, turns: Sequence[Turn]) -> tuple[str, ...]:
-    """The ids of the turns that are named by number, in order; a number that names none gives an id that is none."""
+    """The ids of the turns that are named by number, in order. A number of no turn gives an id that no turn has."""
     listed = value if isinstance(value, list) else [value]
     numbers: list[int] = []
     for item in listed:

@@ -83,7 +83,7 @@ def tool_of(call: JsonObject) -> tuple[str, Any]:
 
 
 def case_messages(template: str, cell: CellText) -> list[JsonObject]:
-    """The prompt of a case: the task, and the turns with their calls. Raises ValueError where the template is none."""
+    """The prompt of a case: the task, and the turns with their calls. Raises ValueError if the template is invalid."""
     check_template(template, "messages", CASE_PLACEHOLDERS)
     values = {
         "date": date_of(cell),

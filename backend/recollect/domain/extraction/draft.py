@@ -99,7 +99,7 @@ class Extraction:
 
 @dataclass(frozen=True, slots=True)
 class StoredCell:
-    """Its turns, in order, with where each stands in the vault and what was recalled for the answers among them."""
+    """Its turns, in order, with the place of each in the vault and what was recalled for the answers among them."""
 
     memcell_id: str
     thread: Thread

@@ -27,7 +27,7 @@ _RESERVED = ("anthropic", "claude")
 
 @dataclass(frozen=True)
 class Case:
-    """A case as it stands in the vault, and who made it."""
+    """A case as it is in the vault, and who made it."""
 
     case_id: str
     task: str
@@ -55,7 +55,7 @@ class Example:
 
 @dataclass(frozen=True)
 class Skill:
-    """All texts stand on one line each."""
+    """Each text is one line."""
 
     name: str
     description: str

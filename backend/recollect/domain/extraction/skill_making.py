@@ -95,7 +95,7 @@ _bullet = re.compile(r"^\s*(?:[-*+]|\d{1,2}[.)])\s+")
 
 
 def skill_messages(template: str, skill: Skill | None, cases: Sequence[Case]) -> list[JsonObject]:
-    """The prompt of a skill: the newest cases, and the skill as it is. Raises ValueError where the template is none."""
+    """The prompt of a skill: the newest cases, and the skill as it is. Raises ValueError if the template is invalid."""
     check_template(template, "cases", SKILL_PLACEHOLDERS)
     values = {
         "tools": ", ".join(f"`{tool}`" for tool in _tools_used(skill, cases)[:40]) or "none",

@@ -26,13 +26,13 @@ _NOTHING = "\ufeff \t\r\n"
 
 
 def section_digest(entry: Entry) -> str:
-    """Equal for entries that stand in a file in the same way."""
+    """Equal for entries that a file renders in the same way."""
     return hashlib.sha256(render_entry(entry).encode()).hexdigest()[:24]
 
 
 @dataclass(frozen=True, slots=True)
 class WrittenEntry:
-    """An entry as it stands in a file: from its heading, on the line with the index `begin`, to before `end`."""
+    """An entry as a file has it: from its heading, on the line with the index `begin`, to before `end`."""
 
     begin: int
     end: int
@@ -85,7 +85,7 @@ def read_document(
 ) -> EntryDocument:
     """Everything that can be read. A section with a quoted text and no id is an entry that a person wrote.
 
-    Its time is the one it says, else the day of the file, else `default_when`. Lines that stand in no section are
+    Its time is the one it says, else the day of the file, else `default_when`. Lines in no section are
     a person's own, and no problem. Sections of `known` entries are recognised without being read, as `links` have
     them written.
     """
@@ -124,7 +124,7 @@ def splice(
 
 
 def is_bare(text: str, kind: str, owner_words: str) -> bool:
-    """Nothing stands in the file but what we put at its head."""
+    """Whether the file holds nothing but the head that we wrote."""
     ours = render_entries(kind, owner_words)
     return text.replace("\r\n", "\n").strip(_NOTHING) == ours.strip(_NOTHING)
 
@@ -192,7 +192,7 @@ class _Reader:
         self.problems += [replace(problem, line=problem.line + begin) for problem in wrong]
 
     def _named(self, section: Section) -> Section:
-        """The same section with an id that follows from where it stands and what it says."""
+        """The same section with an id made of its path, heading and time."""
         assert self._kind is not None
         when = next((item.value for item in section.properties if item.key == "when"), "")
         origin = "\n".join([self._path, section.heading, when])

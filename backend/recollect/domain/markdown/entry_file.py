@@ -46,9 +46,9 @@ def render_entries(kind: str, owner: str, entries: Iterable[Entry] = (), links: 
 
 
 def render_entry(entry: Entry, links: Links = NO_LINKS) -> str:
-    """One entry, ending in a newline; a blank line has to stand between it and what is above.
+    """One entry, ending in a newline; a blank line has to separate it from the text above.
 
-    Other entries that it names are written as links where `links` says where they stand, else as their ids.
+    Other entries that it names are written as links if `links` has their files, else as ids.
     """
     heading = f"{write_text(entry.title)} ^{write_anchor(entry.entry_id)}"
     properties = [f"- when: {write_time(entry.when).replace('.000Z', 'Z')}"]
@@ -65,7 +65,7 @@ def render_entry(entry: Entry, links: Links = NO_LINKS) -> str:
 
 
 def read_entry(section: Section) -> tuple[str, Entry]:
-    """An entry and its id; what is damaged is reported with the section. Raises ValueError where it is none."""
+    """An entry and its id; damaged properties are reported with the section. Raises ValueError if it is no entry."""
     found = _heading(section.heading)
     if not found:
         raise ValueError("this is not the heading of an entry (title ^id)")

@@ -1,4 +1,4 @@
-"""Front matter: the YAML at the head of a vault file, and values that stand on one line."""
+"""Front matter: the YAML at the head of a vault file, and values on one line."""
 
 import json
 import re
@@ -47,7 +47,7 @@ _MILLISECOND = timedelta(milliseconds=1)
 
 
 def is_readable(text: str) -> bool:
-    """Whether text can stand on a line as it is, and be told from JSON and from an anchor."""
+    """Whether text can be written on a line as it is, and can't be mistaken for JSON or an anchor."""
     if _plain_word(text):
         return True
     return (
@@ -217,7 +217,7 @@ def _read_yaml(text: str) -> tuple[dict[str, Any] | None, Problem | None]:
     try:
         mapping = yaml.load(text)
     except MarkedYAMLError as error:
-        # The mark counts from 0, and the line --- stands above.
+        # The mark counts from 0, and the line --- is above.
         line = error.problem_mark.line + 2 if error.problem_mark else 1
         return None, Problem(line, f"the front matter is not YAML: {error.problem}")
     except Exception as error:  # noqa: BLE001

@@ -28,13 +28,13 @@ class Revision:
     """A person's version of one part, against the journal's."""
 
     turns: list[Turn] = field(default_factory=list)
-    """Turns with the person's words, as they are to stand in the journal."""
+    """Turns with the person's words, as the journal will have them."""
     header: dict[str, Any] = field(default_factory=dict)
     """The thread's new title or tags."""
     removed: list[str] = field(default_factory=list)
     """Ids of the turns that are missing from the person's version."""
     refused: list[str] = field(default_factory=list)
-    """What cannot be taken in, in words."""
+    """What can't be imported, in words."""
 
     @property
     def is_complete(self) -> bool:
@@ -149,7 +149,7 @@ class HandWritten:
     changed: tuple[KnownEntry, ...]
     """The entries of this file in the person's words."""
     arrived: tuple[WrittenEntry, ...]
-    """Those that are not known to stand in this file: new ones, and ones from other files."""
+    """Those that are not known to be in this file: new ones, and ones from other files."""
     vanished: tuple[KnownEntry, ...]
     filed: dict[str, str]
     """The digests of all sections that could be read."""

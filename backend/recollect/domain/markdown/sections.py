@@ -1,4 +1,4 @@
-"""Sections: the form that turns and entries share. Text stands in block quotes, so nothing inside can end it."""
+"""Sections: the form that turns and entries share. Text is in block quotes, so nothing inside can end it."""
 
 import re
 from collections.abc import Callable, Iterable, Mapping
@@ -71,7 +71,7 @@ class Section:
     properties: list[Property] = field(default_factory=list)
     quoted: list[str] = field(default_factory=list)
     quoted_at: list[int] = field(default_factory=list)
-    """The lines on which the quoted ones stand."""
+    """The line numbers of the quoted lines."""
     problems: list[Problem] = field(default_factory=list)
 
     @property
@@ -87,7 +87,7 @@ class Section:
 
 @dataclass(slots=True)
 class Body:
-    """What stands below the front matter."""
+    """The text below the front matter."""
 
     sections: list[Section] = field(default_factory=list)
     comments: list[tuple[int, str]] = field(default_factory=list)
@@ -97,7 +97,7 @@ class Body:
 
 
 def render_section(heading: str, properties: Iterable[str], text: str) -> str:
-    """A section that ends in a newline; a blank line has to stand between it and the next."""
+    """A section that ends in a newline; a blank line has to separate it from the next."""
     return "\n".join(["## " + heading, *properties, "", quote(text), ""])
 
 
@@ -212,7 +212,7 @@ class _BodyReader:
     def _take_stray(self, number: int, line: str) -> None:
         section = self._section
         if section and self._ended_after is not None and _property(line):
-            # Properties stand before a text: the heading of what begins here is gone, so none of it is ours.
+            # Properties come before a text. A heading is missing here, so none of this is ours.
             del section.quoted[self._ended_after :]
             del section.quoted_at[self._ended_after :]
             self._open(None)

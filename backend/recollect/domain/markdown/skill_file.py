@@ -44,10 +44,10 @@ from recollect.domain.markdown.front_matter import (
 
 WHEN, STEPS, PITFALLS, EXAMPLES = "When to use", "Steps", "Pitfalls", "Examples"
 OURS = frozenset(["recollect", "tools", "cases", "edited", "by", "basis", "digest"])
-"""What we write into `metadata`; whatever else stands there is a person's."""
+"""What we write into `metadata`; anything else there is a person's."""
 
 TOP = "(top)"
-"""What stands above the first section."""
+"""The text above the first section."""
 
 _heading = re.compile(r"##\s+(.*?)\s*#*").fullmatch
 _fence = re.compile(r"\s{0,3}(`{3,}|~{3,})").match
@@ -111,9 +111,9 @@ def parse_skill(text: str) -> ParsedSkill:
 
 
 def sections_of(text: str, body_line: int) -> list[tuple[str, str]]:
-    """The body in pieces: what stands above the first section (TOP), then each with its heading.
+    """The body in pieces: the text above the first section (TOP), then each section with its heading.
 
-    Titles are without case. Joined, the pieces are the body. A heading in a code fence is none; of two sections with
+    Titles are without case. Joined, the pieces are the body. A heading in a code fence is text; of two sections with
     one title the second belongs to the first.
     """
     pieces: list[tuple[str, list[str]]] = [(TOP, [])]

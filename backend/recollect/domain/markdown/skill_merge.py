@@ -31,7 +31,7 @@ class MergedSkill:
     kept: tuple[str, ...] = ()
     """What is a person's, from now on: titles of sections, `description`."""
     conflicts: tuple[str, ...] = ()
-    """Of these, what the improvement would have changed for the first time; the person's version stands."""
+    """Of these, what the improvement would have changed for the first time; the person's version is kept."""
 
 
 def merge_skill(
@@ -167,7 +167,7 @@ def _header(current: str, skill: Skill) -> str:
 
 
 def _blocks(lines: Sequence[str]) -> list[tuple[str, list[str]]]:
-    """Properties with the lines that belong to them; what stands above the first has no name."""
+    """Properties with the lines that belong to them; lines above the first have no name."""
     blocks: list[tuple[str, list[str]]] = []
     for line in lines:
         found = _key(line)
@@ -186,7 +186,7 @@ def _others(block: Sequence[str]) -> list[str]:
 
 
 _TELLING_BYTES = 12
-"""A shorter task may stand by chance in a line that somebody wrote themself."""
+"""A shorter task may occur by chance in a line that somebody wrote themself."""
 
 
 def without_forgotten(text: str, made: Skill, lost: Collection[str], before: Iterable[str]) -> str:

@@ -202,7 +202,7 @@ def render_part(part: TranscriptPart) -> str:
 
 
 def render_turn(turn: Turn) -> str:
-    """One turn, ending in a newline; a blank line has to stand between it and what is above."""
+    """One turn, ending in a newline; a blank line has to separate it from the text above."""
     sender = turn.sender_id
     in_heading = is_readable(sender) and "·" not in sender
     who = f"{turn.role} · {sender}" if in_heading else turn.role

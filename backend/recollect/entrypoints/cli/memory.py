@@ -121,7 +121,7 @@ def threads(
 ) -> None:
     """List threads."""
     columns = {
-        "thread": "thread_id", "user": "user_id", "title": "title", "turns": "turn_count", "updated": "updated",
+        "thread": "thread_id", "user": "user_id", "turns": "turn_count", "updated": "updated", "title": "title",
     }  # fmt: skip
     found = call(home, space, "GET", "/api/v1/threads", params={"limit": limit, "user_id": user})
     show(found, lambda found: render.print_records(columns, found["threads"]), as_json=json)

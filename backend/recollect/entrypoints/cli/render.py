@@ -12,6 +12,8 @@ import typer
 
 Json = dict[str, Any]
 _TIMES = frozenset({"created", "expires", "last_used", "revoked", "run_at", "updated"})
+_LAST_COLUMN = 20
+"""The least width of a last column that wraps: that of a time."""
 _UNITS = {"m": 60, "h": 3600, "d": 86_400, "w": 7 * 86_400}
 
 
@@ -49,14 +51,39 @@ def say(text: str = "") -> None:
 
 
 def print_table(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
+    """A table where it fits the terminal, else each row as lines. Only the last column wraps: ids can be copied."""
+    from rich.cells import cell_len
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
-    table = Table(*columns, box=None, pad_edge=False, header_style="bold")
-    for row in rows:
-        table.add_row(*(Text("" if cell is None else str(cell), overflow="fold") for cell in row))
-    Console(highlight=False).print(table)
+    console = Console(highlight=False)
+    texts = [["" if cell is None else str(cell) for cell in row] for row in rows]
+    *fixed, last = (max(map(cell_len, column)) for column in zip(columns, *texts, strict=True))
+    if sum(fixed) + 2 * len(fixed) + min(last, _LAST_COLUMN) > console.width:
+        for row in texts:
+            _print_lines(columns, row, console.width)
+        return
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for title in columns:
+        table.add_column(title, no_wrap=title != columns[-1])
+    for row in texts:
+        table.add_row(*(Text(cell, overflow="fold") for cell in row))
+    console.print(table)
+
+
+def _print_lines(columns: Sequence[str], row: Sequence[str], width: int) -> None:
+    """The first cell, then the others that are not empty below it, with as many on a line as fit."""
+    say(row[0])
+    line = ""
+    for title, cell in zip(columns[1:], row[1:], strict=True):
+        item = f"  {title}: {cell}" if title else f"  {cell}"
+        if line and len(line) + len(item) > width:
+            say(line)
+            line = ""
+        line += item if cell else ""
+    if line:
+        say(line)
 
 
 def print_records(columns: Mapping[str, str], records: Sequence[Json]) -> None:

@@ -56,7 +56,7 @@ ANY_ADDRESS = "0.0.0.0"  # noqa: S104 - compared with, never bound by itself
 
 @cache
 def create_api() -> FastAPI:
-    """Routes and error handling, built once: which home a request is for stands in its scope."""
+    """Routes and error handling, built once. A request's scope says which home it is for."""
     api = FastAPI(
         title="Recollect",
         version=__version__,

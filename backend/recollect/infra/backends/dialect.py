@@ -213,7 +213,7 @@ _DATA_URL = re.compile(r"data:([\w.+-]+/[\w.+-]+);base64,(.*)", re.DOTALL)
 
 
 def parts_of(message: JsonObject) -> list[JsonObject]:
-    """The content as parts; empty text is none."""
+    """The content as parts. Empty text gives no part."""
     content = message.get("content")
     if isinstance(content, list):
         return [part for part in content if isinstance(part, dict)]

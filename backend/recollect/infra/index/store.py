@@ -151,9 +151,9 @@ class LanceIndex:
         return sorted(owner for owner in found if owner is not None)
 
     async def load(self, generation: str, owner: str) -> StoredRows:
-        """All rows of an owner, by thread, position and id. A vector that is not the one that was set is none.
+        """All rows of an owner, by thread, position and id. A vector that is damaged or of another row is left out.
 
-        IndexUnavailable, too, where a row stands there twice or is not this owner's.
+        Raises IndexUnavailable also if a row occurs twice or is not this owner's.
         """
         return await self._on_table(
             generation, table_name(owner), lambda known, table: table.load(owner, known.dimensions)

@@ -39,7 +39,7 @@ _MOST_FILES: Final = 240
 _FILES_BEFORE_RETRY: Final = 32
 _CLEANINGS: Final = 4
 _NEVER_READ_AGAIN: Final = "_transactions"
-"""Of use only to writers in other processes, which there are none of."""
+"""Only writers in other processes would need it, and there are none."""
 _OLD: Final = timedelta(milliseconds=1)
 """Versions older than this go. Zero would do the same and warn: suppressing warnings is not safe in threads."""
 _CACHES: Final = {"index_cache_size_bytes": 1 << 20, "metadata_cache_size_bytes": 4 << 20}
@@ -68,7 +68,7 @@ class OwnerTable:
         self._compact_above = 0
 
     def load(self, owner: str, dimensions: int) -> StoredRows:
-        """All rows; IndexUnavailable where one stands there twice, or is not this owner's."""
+        """All rows. Raises IndexUnavailable if one occurs twice or is not this owner's."""
         with self._guarded("read"):
             table = self._open()
             if table is None:
@@ -307,7 +307,7 @@ class OwnerTable:
 
 def _refuse_strange_rows(read: pa.Table, owner: str) -> None:
     if pc.count_distinct(read["row_id"]).as_py() != read.num_rows:
-        raise IndexUnavailable("rows stand twice in an owner's index")
+        raise IndexUnavailable("an owner's index has a row twice")
     if pc.unique(read["owner"]).to_pylist() not in ([], [owner]):
         raise IndexUnavailable("rows in an owner's index are not its owner's")
 

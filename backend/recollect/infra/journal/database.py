@@ -54,7 +54,7 @@ class Database:
         self._thread.start()
 
     async def close(self) -> None:
-        """Finish the writes that were handed in, fold the log into the file, let go of it."""
+        """Finish the queued writes, checkpoint the write-ahead log, and close the file."""
         thread, self._thread = self._thread, None
         if thread is not None:
             self._waiting.close()

@@ -228,7 +228,7 @@ class EntryWriter:
 
     def _leave(self, before: KnownEntry) -> None:
         if is_entry_path(before.path):
-            # Its section has to go from there, whether or not it stands there yet.
+            # Its section has to be removed from there, whether or not it was written yet.
             self.connection.execute(
                 "INSERT OR IGNORE INTO leaving_entries (path, entry_id) VALUES (?, ?)",
                 (before.path, before.entry_id),

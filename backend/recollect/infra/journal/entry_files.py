@@ -1,4 +1,4 @@
-"""Files of entries and of skills: what each holds, what it has yet to take in, and how it was before."""
+"""Files of entries and of skills: what each holds, what is still to be written to it, and its earlier versions."""
 
 import json
 import re
@@ -47,7 +47,7 @@ class SqlEntryFileStore(QueueingStore, FileVersions):
         return [made(EntryFileState, row) for row in found]
 
     async def entries_in(self, path: str) -> list[FiledEntry]:
-        """Those that should stand in a file, oldest first."""
+        """The entries that belong in a file, oldest first."""
         found = await self._database.read(
             f"{SELECT_ENTRIES} WHERE e.path = ? ORDER BY e.when_ms, e.entry_id", (path,)
         )
@@ -62,7 +62,7 @@ class SqlEntryFileStore(QueueingStore, FileVersions):
     def announce(
         self, connection: sqlite3.Connection, path: str, writing: str, filing: Mapping[str, str]
     ) -> None:
-        """Before a file is put in place: if we die then, what stands there is known to be ours."""
+        """Called before a file is written: after a crash, the new file is recognised as ours."""
         record_version(connection, path, writing.rsplit(maxsplit=1)[-1])
         connection.execute("UPDATE entry_files SET writing = ? WHERE path = ?", (writing, path))
         connection.executemany(
@@ -87,7 +87,7 @@ class SqlEntryFileStore(QueueingStore, FileVersions):
 
     @write_transaction
     def removed(self, connection: sqlite3.Connection, path: str) -> bool:
-        """The file is gone, and nothing is known of it any longer. False where entries should stand in it."""
+        """The file is gone: delete its row. False if entries belong in it: then it is marked to be written again."""
         held = connection.execute("SELECT 1 FROM entries WHERE path = ? LIMIT 1", (path,)).fetchone()
         if held is None:
             forget_file(connection, path, jobs=False)
@@ -241,7 +241,7 @@ class SqlSkillFiles(FileVersions):
         self._clock = clock
 
     async def last_written(self, path: str, current: str | None) -> str | None:
-        """Of the two that we may have put there, the one that stands there now; else the one that surely did."""
+        """Our last version of the file: the announced one if it is the `current` text, else the recorded one."""
         found = await self._database.one("SELECT text, writing FROM skill_files WHERE path = ?", (path,))
         if found is None:
             return None
@@ -265,7 +265,7 @@ class SqlSkillFiles(FileVersions):
         connection.execute("UPDATE skill_files SET text = ?, writing = NULL WHERE path = ?", (text, path))
 
     async def see(self, path: str, text: str, actor: Actor = "person", cause: str = BY_HAND) -> None:
-        """The file as it stands, and who made it so; what we announced is our own."""
+        """Record the file's text, and who changed it. A version that we announced counts as ours."""
         await self._database.write(lambda connection: self._see(connection, path, text, actor, cause))
 
     async def seen(self, below: str = "") -> list[SeenSkill]:

@@ -12,7 +12,7 @@ from recollect.domain.paths import is_entry_path
 from recollect.infra.journal.database import Database
 
 _MOST_VERSIONS = 1000
-"""Of each file; the oldest go. Only a page that is written for ever, as a profile, reaches it."""
+"""Kept for each file; older ones are dropped. Only a file that is rewritten all the time, as a profile, has as many."""
 _DIGITS = 32
 """Of a digest, which is enough to tell versions apart."""
 

@@ -1,4 +1,4 @@
-"""What stands in the vault, and stood there before: transcripts, notes, and the versions of every file."""
+"""The files in the vault: transcripts, notes, and the versions of every file."""
 
 import json
 import sqlite3
@@ -177,7 +177,7 @@ class SqlTranscriptStore(FileVersions):
         connection.execute(f"UPDATE memcell SET transcribed = 0 WHERE thread_pk = {THREAD_PK}", thread)
 
     async def known_parts(self) -> list[KnownPart]:
-        """Every file that should stand in the vault."""
+        """Every file that should be in the vault."""
         known: list[KnownPart] = []
         last = (0, 0)
         while page := await self._database.read(KNOWN_PARTS, last):

@@ -1,4 +1,4 @@
-"""Presets and preferences, with the files they stand in."""
+"""Presets and preferences, with their files."""
 
 import json
 import sqlite3
@@ -172,7 +172,7 @@ class SqlPresetStore(QueueingStore, FileVersions):
         return str(found[0]["path"]) if found else None
 
     async def announce(self, path: str, writing: str) -> None:
-        """Before a file is put in place: if we die then, what stands there is known to be ours."""
+        """Called before a file is written: after a crash, the new file is recognised as ours."""
 
         def announce(connection: sqlite3.Connection) -> None:
             record_version(connection, path, writing.rsplit(maxsplit=1)[-1])

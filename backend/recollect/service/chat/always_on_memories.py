@@ -31,7 +31,7 @@ class AlwaysOn:
     """Memories beside those that were searched for."""
 
     corrections: tuple[Memory, ...] = ()
-    """Of what the epoch holds and has been changed, or superseded, since."""
+    """New versions of memories that the epoch holds, and that were changed or superseded since."""
     profile: tuple[Memory, ...] = ()
     due: tuple[Memory, ...] = ()
 

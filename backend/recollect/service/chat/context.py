@@ -31,7 +31,7 @@ from recollect.service.recall.search import Recall, Search
 TOP_K = 12
 _MOST_MEMORIES = 8
 _MOST_LOOKED_AT = 200
-"""What is in the prompt already takes places among the hits, so more are looked at; but no more than this."""
+"""The most hits to look at. Some are in the prompt already, so more are looked at than are wanted."""
 _LEAST_TOKENS = 30
 """Room for less is room for no memory."""
 _SHARES = 4
@@ -290,7 +290,7 @@ def _is_of_window(row: IndexRow, thread: Thread, known: Known) -> bool:
 def _fitting(
     offered: Sequence[Memory], rest: Sequence[Memory], max_tokens: int, passed_over: Counter[str]
 ) -> list[Memory]:
-    """As many as there is room for, what was asked for before what is always worth knowing; no two say the same."""
+    """As many memories as fit, those that were searched for first. Of several that say the same, the first."""
     memories: list[Memory] = []
     said: set[str] = set()
     for number, memory in enumerate((*offered, *rest)):

@@ -141,7 +141,7 @@ def _following_jobs(
 
 
 def _beside_the_prompt(payload: JsonObject | None, prepared: Prepared | None) -> JsonObject | None:
-    """What of a request is to be kept: its messages only where they are not those of the prompt, which is kept."""
+    """The parts of a request to store; its messages only if they differ from the prompt's, which is stored anyway."""
     if payload is None or prepared is None or payload.get("messages") != prepared.messages:
         return payload
     return {**payload, "messages": None}

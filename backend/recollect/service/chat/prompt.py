@@ -110,7 +110,7 @@ class PromptMaker:
         injected: dict[str, str] = {}
         for each in draft.history:
             injected |= each.block.memories if each.block else {}
-        # What stands beside the path was said in a branch that was left: it is not brought back.
+        # A turn beside the path was said in a branch that was left: it is not brought back.
         first, last = draft.epoch.first_position, place_of(wanted.accepted.answers[-1])
         shown = {(thread.thread_id, place) for place in range(first, last + 1)}
         recalled = await self._recall.recall(

@@ -155,7 +155,7 @@ class LiveTurn:
         self.deltas = whole
 
     def in_stored_order(self) -> list[Growing]:
-        """Choice 0 is the turn that the thread goes on with: it stands last."""
+        """Choice 0 is the turn that the thread goes on with: it comes last."""
         return [*self.choices[1:], self.choices[0]]
 
     async def wait(self) -> None:

@@ -158,7 +158,7 @@ def _forgotten_rows(version: StoredVersion, tombstones: Tombstones) -> int:
 
 
 def _forgotten_sections(path: str, text: str, anchors: list[str], tombstones: Tombstones) -> int:
-    """Of a file whose front matter cannot be read, the thread is told by its folder."""
+    """How many of these sections were forgotten. If the front matter can't be read, the folder names the thread."""
     place = transcript_place(text)
     if place is None:
         folder = path.rpartition("/")[0]

@@ -75,7 +75,7 @@ class IndexForgetter:
         self.indexer.notes_changed([owner])
 
     async def forget_note(self, owner: str, path: str) -> None:
-        """All that stood in the file. What stands there now is looked at again."""
+        """Remove all rows of the file. What it holds now is indexed again."""
         await self._forget_rows(owner, lambda row: row.type != TURN and row.path == path)
         self.indexer.notes_changed([owner])
 

@@ -36,16 +36,16 @@ class Question:
     thread: ThreadRef
     """Whose backend is asked; with the thread its answer is forgotten."""
     subject: str
-    """What the answer is kept with: a memcell, say."""
+    """What the answer is stored for, such as a memcell."""
     messages: Sequence[JsonObject]
-    """As a prompt of its own."""
+    """The prompt, when it is sent by itself."""
     schema: JsonObject
     read: Callable[[str], object]
     """Raises ValueError, in words, for an answer that can't be used."""
     appended: Appended | None = None
     stage: Literal["extract", "skill"] = "extract"
     lacks: Callable[[str], str | None] = lambda text: None
-    """What is missing, in words, from an answer that can be used as far as it goes."""
+    """Says what a usable answer lacks; None if nothing."""
 
 
 @dataclass(frozen=True, slots=True)

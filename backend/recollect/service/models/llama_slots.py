@@ -22,7 +22,7 @@ class _Place:
     used_at: float
     calls: int = 0
     prompt_tokens: int = 0
-    """Of its last prompt, as far as the next one begins with it."""
+    """The length of the part of its last prompt that the next one begins with."""
     is_gone: bool = False
     """The thread is deleted; its slot is kept until the call ends."""
 

@@ -28,7 +28,7 @@ from recollect.infra.journal.index import SqlIndexLedger
 from recollect.service.coordination import OwnerLocks
 
 _FEW_ROWS, _FEW_CHARACTERS = 64, 20_000
-"""Rows, and characters in them, that are taken in on the event loop; more are taken in off it."""
+"""Up to so many rows, and characters in them, are added on the event loop; more are added in a thread."""
 _EMPTY_SHARE = 1 / 3
 """A corpus of which this much is empty is reloaded."""
 _FEWEST_EMPTY = 256
@@ -204,7 +204,7 @@ class CorpusCache:
                     loaded.corpus.set_vectors([row_ids[place] for place in mine], vectors[mine])
 
     def drop(self, owner: str) -> None:
-        """What is in memory cannot be kept up with what is written: read it again when it is next wanted."""
+        """Drop an owner's corpus, which can't be updated: the next search reads it again."""
         for dropped in self._users_beside(owner) if is_agents(owner) else [owner]:
             self._loaded.pop(dropped, None)
 

@@ -139,7 +139,7 @@ class EmbeddingQueue:
         return tried
 
     async def _record(self, generation: str, owner: str, tried: "_Tried") -> None:
-        """What is still refused, by a count of it: a kill between a vector and its record is made good."""
+        """Count the texts that are still refused, and record it: that repairs a kill between a vector and its record."""
         ledger = self._words.ledger
         refused = Counter(row.thread_id for row in tried.missing if row.type == TURN)
         for thread_id, progress in tried.threads.items():

@@ -59,7 +59,7 @@ class Generations:
         return list(dict.fromkeys(generation.name for generation in used if generation is not None))
 
     async def discard_others(self) -> None:
-        """What killed rebuilds left, and what nobody needs any more."""
+        """Discard what killed rebuilds left, and generations that are no longer used."""
         for leftover in await self._store.generations():
             if leftover.name not in self.in_use():
                 await self._store.discard(leftover.name)

@@ -19,7 +19,7 @@ _log = logging.getLogger("recollect.index")
 
 
 class Indexer:
-    """What has to be done follows from journal, vault and ledger: a kill loses none of it.
+    """Keeps the index up to date. Its work follows from journal, vault and ledger, so a kill loses none of it.
 
     One loop writes words, another notes, a third vectors: a slow or missing embedding model delays vectors alone,
     and a vault that cannot be read notes alone.

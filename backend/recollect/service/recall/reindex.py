@@ -52,7 +52,7 @@ async def _unreadable(words: WordIndexer, building: str, owner: str) -> list[Not
 async def _copy(
     words: WordIndexer, live: str, building: str, owner: str, paths: Collection[str]
 ) -> Counter[str]:
-    """Returns how many rows of each note were copied; an entry that stands in another file too is there already."""
+    """Copy the rows of these files. Returns how many of each; rows that the new index has already are skipped."""
     try:
         stored = await words.store.load(live, owner)
     except IndexUnavailable:

@@ -286,7 +286,7 @@ def _is_said(hit: Hit) -> bool:
 
 
 def _owner(caller: Caller, search: Search) -> str:
-    """Whose memory is searched. An agent alone stands for its threads with whoever asks, an operator for `me`."""
+    """Whose memory is searched. An agent alone means its threads with the caller; for an operator, those with `me`."""
     user_id = caller.acting_for(search.user_id)
     if user_id is not None:
         return user_id

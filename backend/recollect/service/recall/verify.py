@@ -1,4 +1,4 @@
-"""Verify the index: every text of the vault stands in it as it is, and nothing else does."""
+"""Verify the index: it holds every text of the vault as it is, and nothing else."""
 
 import asyncio
 from dataclasses import dataclass, field
@@ -15,7 +15,7 @@ from recollect.service.recall.indexer import Indexer
 from recollect.service.recall.words import WordIndexer
 
 UNPROVEN = "files cannot be read, and what the index holds of them is not proven"
-"""How a problem ends that is the vault's, and not the index's."""
+"""The end of a message about a problem of the vault, as opposed to one of the index."""
 
 _LOOKS = 3
 """An owner who is being written to is looked at again before anything is called wrong."""
@@ -23,7 +23,7 @@ _LOOKS = 3
 
 @dataclass(slots=True)
 class _Allowed:
-    """What may stand in the index of one owner."""
+    """What may be in the index of one owner."""
 
     rows: dict[str, IndexRow] = field(default_factory=dict)
     needed: set[str] = field(default_factory=set)

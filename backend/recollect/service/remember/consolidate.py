@@ -40,7 +40,7 @@ NO_MODEL: JsonObject = {"state": "off", "why": "no model is configured"}
 async def leave_receipts(
     entries: SqlEntryStore, space: str, owner: str, strategy: str, told: Iterable[tuple[Cause, JsonObject]]
 ) -> None:
-    """With the memcells that set the strategy off, in the place of what it told of them before."""
+    """Store a receipt with each memcell that caused the run, in place of its last one from this strategy."""
     for cause, detail in told:
         receipt = EntryReceipt(cause.thread, cause.cell, strategy, detail)
         try:
@@ -58,8 +58,8 @@ _MOST_ALIKE = 200
 class Remembering:
     """Runs the strategies that work on memcells.
 
-    A strategy that runs twice leaves the same entries. Where a person has the word, extraction has none: what they
-    wrote stays, what they deleted does not come back, and who wants no memory gets none.
+    A strategy that runs twice leaves the same entries. A person always wins over extraction: what they
+    wrote stays, what they deleted does not come back, and a user who wants no memory gets none.
     """
 
     cells: SqlCellTexts
@@ -184,7 +184,7 @@ class Remembering:
                         outcome.put[marked.entry_id] = marked
 
     async def _user_name(self, stored: StoredCell, owner: str) -> str:
-        """What was known before this cell: what it tells itself must not change what its other strategies ask."""
+        """The user's name as known before this cell, so that all strategies of the cell send the same prompt."""
         named = await self.entries.of_subject(stored.thread.space, owner, FACTS, USER, "name")
         mine = {each.entry_id for each in named if each.cell == stored.memcell_id and not each.is_edited}
         holding = [

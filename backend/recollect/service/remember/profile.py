@@ -15,7 +15,7 @@ from recollect.service.remember.consolidate import NOTHING, leave_receipts
 from recollect.service.remember.extract import RULES
 
 _MOST_READ = 200
-"""Of each attribute: far more than fit on a page, for some of them may not belong there."""
+"""Per attribute. Far more than fit on a page, because some may not belong there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +94,7 @@ class Profiles:
 
 
 def _told(cause: Cause, lines: Sequence[KnownEntry]) -> JsonObject:
-    """What stands on the page of what a memcell says; the same however often the page is made."""
+    """The receipt of a memcell: its lines on the page. The same however often the page is made."""
     wrote = [line.entry_id for line in lines if set(origin_ids(line.entry)) & set(cause.entry_ids)]
     if not wrote:
         return {"state": NOTHING, "why": "nothing of it belongs on the page"}

@@ -33,7 +33,7 @@ SKILL_BYTES = 1_000_000
 
 
 async def read_skill(files: SqlSkillFiles, path: str, found: VaultFile | None) -> Skill | None:
-    """The skill in a file, None where it can't be read. Which cases it has is not for a person to take out of it."""
+    """The skill in a file, None if it can't be read. If a person removed its list of cases, it keeps them."""
     skill = parse_skill(found.text).skill if found is not None and found.is_whole else None
     if found is None or skill is None or skill.cases:
         return skill
@@ -46,7 +46,7 @@ async def read_skill(files: SqlSkillFiles, path: str, found: VaultFile | None) -
 
 @dataclass(frozen=True, slots=True)
 class PlacedSkill:
-    """A skill and the file that it stands in."""
+    """A skill and its file."""
 
     path: str
     skill: Skill
@@ -91,13 +91,13 @@ class SkillShelf:
         return None if file is None or skill is None else PlacedSkill(path, skill, file.text)
 
     async def follow_moves(self, owner: str) -> None:
-        """Files that a person gave another place are known there."""
+        """Record the new paths of files that a person moved."""
         async with self.locks.of(owner):
             for seen in await self.files.seen(f"{owner}/skills/"):
                 await self.follow_move(owner, seen)
 
     async def follow_move(self, owner: str, seen: SeenSkill) -> bool:
-        """Whether a file that is gone stands in another place now, told by its cases. For those who hold the lock."""
+        """Find a missing file by its cases, and record its new path; else False. The caller holds the lock."""
         if await self.vault.look(seen.path, 1) is not None:
             return False
         cases = set(await self.made_of(seen.path, seen.text))
@@ -110,7 +110,7 @@ class SkillShelf:
         return False
 
     async def missing(self, owner: str) -> dict[str, Skill]:
-        """Those whose files should be there and are not, or can't be read, as they were last seen; by their paths.
+        """The skills whose files are missing or can't be read, as they were last seen, by path.
 
         Raises StorageUnavailable where the whole vault is away.
         """
@@ -133,7 +133,7 @@ class SkillShelf:
         return skill.cases if skill is not None else ()
 
     async def unreadable(self, owner: str) -> dict[str, str]:
-        """What stands in files that can't be read as skills."""
+        """The texts of files that can't be read as skills, by path."""
         found = {path: await self.vault.look(path, SKILL_BYTES) for path in await self.paths(owner)}
         return {
             path: file.text
@@ -154,11 +154,10 @@ class SkillShelf:
     async def put(
         self, owner: str, skill: Skill, instead_of: str | None = None, lost: Collection[str] = ()
     ) -> PlacedSkill:
-        """Write it, with all that a person changed in its file, and return it as it stands there.
+        """Write the skill, keep what a person changed in its file, and return it as the file has it.
 
-        `instead_of` is the file that it stood in until now, where it stays unless it gets another name; `lost` are cases
-        of it that are forgotten: what we wrote because of these goes from a person's sections too. Raises Unfinished
-        where that file is there no longer.
+        `instead_of` is its file until now; it stays there unless its name changes. Raises Unfinished if that file is
+        gone. `lost` are its forgotten cases: what we wrote because of them is removed from a person's sections too.
         """
         path = skill_path(owner, skill.name)
         source = instead_of or path
@@ -198,7 +197,7 @@ class SkillShelf:
     async def rewrite(
         self, path: str, text: str, actor: Actor, cause: str, revision: int | None = None
     ) -> None:
-        """Put a person's text in place of what stands there. Raises Conflict where that has another revision."""
+        """Replace the file by a person's text. Raises Conflict if the file has another revision by now."""
         async with self.locks.of(owner_of_path(path) or ""):
             found = await self.vault.look(path, SKILL_BYTES)
             skill = await read_skill(self.files, path, found)
@@ -221,20 +220,21 @@ class SkillShelf:
             await self.files.allow(path, text_digest(theirs))
 
     async def replace_old_copy(self, path: str, found: VaultFile) -> bool:
-        """Whether the file was a version from before its current one; that is restored. For those who hold the lock."""
+        """Restore the current version over an old copy, or remove it; else False. The caller holds the lock."""
         current = next((seen.text for seen in await self.files.seen(path) if seen.path == path), None)
         is_current = found.text in (current, await self.files.last_written(path, found.text))
         if is_current or not await self.files.is_old_copy(path, found.digest):
             return False
         if current is None:
             await self._take_away(path)
+            self.reports.old_copy_replaced(path, "of a removed file is removed")
         else:
             await self.vault.write(path, current, frozenset([found.digest]))
-        self.reports.old_copy_replaced(path)
+            self.reports.old_copy_replaced(path)
         return True
 
     async def remove_file(self, path: str) -> None:
-        """With the versions of a person's that were kept beside it."""
+        """Remove the file and its conflict files."""
         async with self.locks.of(owner_of_path(path) or ""):
             await self._remove(path)
             for beside in await self.vault.list_files(path.rpartition("/")[0]):
@@ -300,20 +300,20 @@ class SkillDeletions:
 
 @dataclass(frozen=True, slots=True)
 class SkillFollower:
-    """Whether files that are gone were removed by a person is for those to judge who see all of the vault."""
+    """Follows files of skills. The caller, who sees the whole vault, decides whether a person removed a file."""
 
     shelf: SkillShelf
     deletions: SkillDeletions
     entry_files: SqlEntryFileStore
     """Knows the spaces of folders."""
     forget_words: Callable[[str], Awaitable[None]]
-    """Has the journal's free pages of a space's overwritten."""
+    """Queues the job of a space that overwrites the journal's free pages."""
 
     def follows(self, path: str) -> bool:
         return is_skill_path(path)
 
     async def known(self) -> dict[str, str]:
-        """The files that should stand in the vault, and the digests of what they held last."""
+        """The files that should be in the vault, with the digests of their last known content."""
         return {seen.path: text_digest(seen.text) for seen in await self.shelf.files.seen()}
 
     async def look_at(self, paths: Iterable[str]) -> dict[str, FileStamp]:
@@ -359,7 +359,7 @@ class SkillFollower:
                 await self._let_go(seen)
 
     async def write_anew(self, paths: Iterable[str]) -> None:
-        """These are gone, and not because anybody wanted it: they are put back as they were."""
+        """Restore these files as they were: nobody meant to remove them."""
         for path in paths:
             for seen in await self.shelf.files.seen(path):
                 await self.shelf.vault.write_unless_foreign(path, seen.text, frozenset())

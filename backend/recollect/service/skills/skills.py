@@ -111,11 +111,11 @@ class _Agent:
     placed: dict[str, PlacedSkill]
     """Skills by their names, without the copies of them that a person made."""
     folders: frozenset[str]
-    """In which files of skills stand already."""
+    """Folders that hold a file of a skill already."""
     deletions: dict[str, Deletion]
     """Of skills that a person deleted, by their ids."""
     missing: frozenset[str]
-    """Cases of skills whose files are gone, or can't be read; whether anybody wanted that is not known yet."""
+    """Cases of skills whose files are gone or can't be read; whether a person removed them is not known yet."""
     deleted_cases: dict[str, Deletion] = field(init=False)
     """The deletion that each deleted skill's case is in."""
     told: dict[str, JsonObject] = field(default_factory=dict)

@@ -39,7 +39,7 @@ class ShownSkill:
     revision: int = 1
     """Counts the changes of its file."""
     is_copy: bool = False
-    """A person's, of a skill that stands in another file."""
+    """Whether it is a person's copy of a skill that is in another file."""
 
     def owner(self, space: str) -> str:
         return f"{_agents(space)}/{self.agent}"
@@ -156,7 +156,7 @@ class SkillEntries:
     async def edit_entry(
         self, caller: Caller, entry_id: str, user_id: str | None, edit: EntryEdit
     ) -> ShownEntry:
-        """What a person changes in its sections is theirs for ever; which cases it has is not for them to say.
+        """Sections that a person changes stay theirs for good; its list of cases can't be changed.
 
         Raises InvalidInput where the text is no skill, or another's; Conflict where it has another revision.
         """

@@ -1,4 +1,4 @@
-"""Take in what people write in files of entries: their words are theirs for ever, and what they remove is gone."""
+"""Imports what people write in files of entries. Nothing derived changes their words; what they remove is deleted."""
 
 import asyncio
 from collections.abc import Awaitable, Sequence
@@ -27,17 +27,17 @@ from recollect.service.vault.reader import without_copies
 from recollect.service.vault.transcripts import EditReports
 
 SETTLE_MS = 2000
-"""How long a person's save is left alone, and how long what they cut may lie in their clipboard."""
+"""How long a file is left alone after a person's save, and how long an entry that they cut may be missing."""
 _BY_HAND = "written by hand"
 _FORGOTTEN = "came from a forgotten message"
 
 
 @dataclass(frozen=True, slots=True)
 class EntryTaker:
-    """Brings the journal up to a person's version of a file. Their file stays as they saved it.
+    """Imports a person's version of a file into the journal. Their file stays as they saved it.
 
-    What they took away is looked for in the owner's other files before it counts as removed; what is gone in numbers
-    is never taken for a deletion.
+    An entry that they took out is looked for in the owner's other files before it counts as removed. Many entries that
+    vanish at once are never taken for a deletion.
     """
 
     store: SqlEntryFileStore
@@ -45,18 +45,18 @@ class EntryTaker:
     vault: Vault
     reports: EditReports
     jobs_after: FollowUp = lambda change, kinds: ()
-    """What it asks for is queued with a person's change."""
+    """Returns the jobs that are queued with a person's change."""
     locks: OwnerLocks = field(default_factory=OwnerLocks)
-    """Held by whatever makes memories of an owner's while it writes them."""
+    """One per owner, held while memories of that owner are written."""
     losses: dict[str, str] = field(default_factory=dict)
     """By path: how much of a file vanished at once, in words."""
 
     async def apply_edits(
         self, path: str, file: EntryFileState | None, found: VaultFile, *, confirmed: bool
     ) -> bool:
-        """False where the file can't be read at all, or is not this owner's: nothing of it is taken in.
+        """Import a person's edits. Returns False, importing nothing, if the file can't be read or is another owner's.
 
-        Unless `confirmed`, what vanished is looked for once more a little later.
+        Unless `confirmed`, entries that vanished are looked for again a little later.
         """
         try:
             space, document = await read_entries(self.store, path, found)
@@ -78,7 +78,7 @@ class EntryTaker:
         return True
 
     async def let_go(self, path: str) -> None:
-        """The file is gone: so are the entries that stand in no other."""
+        """The file is gone: delete its entries, except those that are in another file."""
         known = [each.known for each in await self.store.entries_in(path)]
         if known:
             moved, gone = await self._whereabouts(path, known)
@@ -123,7 +123,7 @@ class EntryTaker:
         moved, gone = await self._whereabouts(path, seen.vanished)
         put = {known.entry_id: known for known in (*changed, *arrived, *moved)}
         left = await self._left_behind([each for each in seen.vanished if each.entry_id in gone])
-        # What a person wrote in the same moment is said already, and by them.
+        # An entry that the person wrote in the same save keeps their version.
         put |= {known.entry_id: known for known in left if known.entry_id not in put}
         change = EntryChange(space, owner, "person", _BY_HAND, tuple(put.values()), gone, keep_deleted=True)
         written = {name: each.entry for name, each in document.written.items() if each.has_id}
@@ -172,7 +172,7 @@ class EntryTaker:
                 refused.append(f"{entry.entry_id} is another owner's")
             elif known is not None and not (entry.entry_id in leaving and await self._is_waiting(known)):
                 if await self._holds(known.path, entry.entry_id):
-                    refused.append(f"{entry.entry_id} stands in {known.path} too, and that one counts")
+                    refused.append(f"{entry.entry_id} is in {known.path} too, and that one counts")
                     continue
                 entry = as_theirs(entry, known.entry)
                 sources = await finder.sources(space, owner, entry, known)
@@ -183,7 +183,7 @@ class EntryTaker:
         return frozenset(each.entry_id for each in await self.entries.deletions(space, owner))
 
     async def _is_waiting(self, known: KnownEntry) -> bool:
-        """It has yet to be written to the file that it is in now."""
+        """Whether it has yet to be written to its current file."""
         here = await self.store.entries_in(known.path)
         return any(each.known.entry_id == known.entry_id and not each.digests for each in here)
 
@@ -197,7 +197,7 @@ class EntryTaker:
         return replace(change, extra_jobs=tuple(self.jobs_after(change, kinds)))
 
     async def _left_behind(self, gone: Sequence[KnownEntry]) -> tuple[KnownEntry, ...]:
-        """What the entries that go had superseded, or were superseded by, as it is without them."""
+        """The entries that the removed ones superseded, or were superseded by, as they are without them."""
         others: dict[str, KnownEntry] = {}
         for name in partners(*(known.entry for known in gone)):
             other = await self.entries.get(gone[0].space, name)
@@ -230,7 +230,7 @@ class EntryTaker:
         return tuple(moved), tuple(missing)
 
     async def _in_anothers_folder(self, path: str, gone: Sequence[str]) -> str | None:
-        """The file of the same name that holds any of these, and says that it is this owner's: a folder was renamed."""
+        """A file of this name in another owner's folder that holds any of these and names this owner."""
         owner, name = entry_owner(path), path.rpartition("/")[2]
         others, _ = await without_copies(self.store, await self.vault.list_files() if gone else ())
         for other in others:

@@ -1,4 +1,4 @@
-"""Files of entries: what the journal has is written to the vault, and what a person writes there is taken in."""
+"""Files of entries: writes the journal's entries to the vault, and imports what a person writes there."""
 
 import asyncio
 from collections.abc import Callable, Iterable
@@ -20,17 +20,17 @@ _MOST_ROUNDS = 5
 
 @dataclass(frozen=True, slots=True)
 class EntryFiles:
-    """Brings each file and the journal together, in a lane of its own.
+    """Synchronises each file with the journal, in a lane of its own.
 
-    A person's save is never written over: what they wrote is taken in first, and what the journal has besides is put
-    into their file, section by section, a little later. Everything else in the file stays byte for byte.
+    A person's save is never overwritten: it is imported first. A little later, sections that the journal changed are
+    written into their file. Everything else in the file stays byte for byte.
     """
 
     taker: EntryTaker
     notes: SqlNoteStore
-    """Of what is searched in the vault: told at once when a file goes."""
+    """The records of files that are indexed. That of a removed file is removed at once."""
     on_changed: Callable[[set[str]], None] = lambda owners: None
-    """Told the folders of the owners whose files changed."""
+    """Called with the folders of the owners whose files changed."""
 
     async def handle(self, job: Job) -> None:
         """The handler of jobs for files of entries."""
@@ -45,9 +45,10 @@ class EntryFiles:
             await self.settle(path, vanished=job.payload.get("vanished"))
 
     async def settle(self, path: str, *, vanished: str | None = None) -> None:
-        """Take in what a person wrote; else write what the journal has and the file has not.
+        """Import what a person wrote; else write what the journal has and the file lacks.
 
-        `vanished` is the digest of a version in which entries were missed some time ago.
+        `vanished` is the digest of the version that lacked entries at the last look. If the file still has that digest,
+        they count as removed.
         """
         if not is_entry_path(path):
             raise ValueError(f"{path} is no file of entries")
@@ -65,7 +66,7 @@ class EntryFiles:
             await self._write(file, found)
 
     async def settle_all(self) -> None:
-        """Every file that there is or should be."""
+        """Settle every file that exists or should."""
         paths = {file.path for file in await self.taker.store.files()}
         listed, _ = await without_copies(self.taker.store, await self.taker.vault.list_files())
         for path in sorted(paths | set(filter(is_entry_path, listed))):
@@ -79,7 +80,7 @@ class EntryFiles:
                     break
 
     def problem(self) -> str | None:
-        """What is asked of the person. Names no file."""
+        """What a person has to decide; None if nothing. Names no file."""
         if not self.taker.losses:
             return None
         lost = next(iter(self.taker.losses.values()))
@@ -101,12 +102,16 @@ class EntryFiles:
             await self.taker.vault.remove_file(path, frozenset([found.digest]))
             await self.notes.gone([path])
             self._tell(path)
+            self.taker.reports.old_copy_replaced(path, "of a removed file is removed")
         else:
             await self._write(file, found, is_old=True)
-        self.taker.reports.old_copy_replaced(path)
+            self.taker.reports.old_copy_replaced(path)
 
     async def _write(self, file: EntryFileState, found: VaultFile | None, *, is_old: bool = False) -> None:
-        """Raises Unfinished where a person saved the file meanwhile. Of an old copy no section stays that is gone."""
+        """Write the journal's entries into the file. Raises Unfinished if a person saved it meanwhile.
+
+        `is_old`: the file is an old copy, so sections of entries that are gone are removed from it.
+        """
         here = await self.taker.store.entries_in(file.path)
         gone = await self.taker.store.leaving(file.path)
         if is_old and found is not None:
@@ -163,7 +168,7 @@ class EntryFiles:
         await self.taker.store.announce(file.path, file.announcing(digest), filing)
 
     async def _links(self, file: EntryFileState, here: list[FiledEntry]) -> Links:
-        """Where the entries stand that those of a file name."""
+        """The files of the entries that the entries of this file refer to."""
         named = dict.fromkeys(name for each in here for name in named_ids(each.known.entry))
         if not named:
             return NO_LINKS
@@ -174,9 +179,9 @@ class EntryFiles:
     async def _keep_damaged(
         self, path: str, found: VaultFile | None, here: list[FiledEntry], links: Links
     ) -> frozenset[str]:
-        """Ids of sections that a person damaged and that have nothing new to say: they are left as they are.
+        """The ids of damaged sections whose entries the journal did not change: they are left as they are.
 
-        Where one has to be written over, the person's version is kept beside.
+        If a damaged section has to be overwritten, the person's version is kept as a conflict file.
         """
         if found is None:
             return frozenset()
@@ -211,12 +216,12 @@ class EntryFiles:
         )
 
     async def let_go(self, paths: Iterable[str]) -> None:
-        """A person removed these, or moved them: what they held is looked for elsewhere before it goes."""
+        """A person removed or moved these files. Their entries are looked for elsewhere before they are deleted."""
         for path in paths:
             await self.taker.store.queue(path, delay_ms=SETTLE_MS, gone="yes")
 
     async def write_anew(self, paths: Iterable[str]) -> None:
-        """These are gone, and not because anybody wanted it; nor did anybody want what else is missed."""
+        """Restore these files, which nobody meant to remove, and those from which many entries vanished at once."""
         for path in sorted({*paths, *self.taker.losses}):
             self.taker.losses.pop(path, None)
             await self.taker.store.write_anew(path)
@@ -224,7 +229,7 @@ class EntryFiles:
 
 
 def _is_foreign(file: EntryFileState | None, found: VaultFile) -> bool:
-    """A person's version. One that was cut to nothing is none: whether it is lost is judged with all others."""
+    """Whether it is a person's version. An emptied file is not: the sweep judges it together with missing files."""
     return found.digest != EMPTY and (file is None or found.digest not in file.digests)
 
 

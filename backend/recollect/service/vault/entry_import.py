@@ -31,10 +31,11 @@ Deleted = frozenset[tuple[str, str]]
 async def import_entries(
     vault: Vault, store: SqlEntryFileStore, deleted: Deleted = frozenset()
 ) -> tuple[int, list[str]]:
-    """Read every file of entries; the threads that they cite are in the journal already. Returns how many came back.
+    """Import every file of entries. The threads that they cite must be in the journal already.
 
-    What can't be read is left in its file, and said. Of two entries with one id the first is kept. What was `deleted`,
-    and lines of a profile that are made of it alone, are left out, and go from the files.
+    Returns the number of entries, and the problems. What can't be read stays in its file and is reported. Of two
+    entries with one id the first is kept. `deleted` entries, and lines of a profile made of these alone, are left out
+    and removed from the files.
     """
     count, problems = 0, list[str]()
     finder, taken = SourceFinder(store), dict[tuple[str, str], str]()
@@ -69,7 +70,7 @@ async def _import_file(
             continue
         entry = await entry_in_file(finder, space, path, written, mark=not written.has_id)
         if (other := taken.setdefault((space, entry.entry_id), path)) != path:
-            problems.append(f"{path}: {entry.entry_id} stands in {other} too; this one was left out")
+            problems.append(f"{path}: {entry.entry_id} is in {other} too; this one was left out")
         elif await finder.came_from_forgotten(space, entry.owner, entry.entry):
             problems.append(f"{path}: {entry.entry_id} came from a forgotten message; it was left out")
             leaving.append(entry.entry_id)

@@ -26,7 +26,7 @@ _AT_ONCE = 500
 
 @dataclass(frozen=True, slots=True)
 class NoteFollower:
-    """Keeps the known notes true to the vault, files of entries among them; of what becomes of entries others tell."""
+    """Keeps the records of notes and entry files, for the index, true to the vault. `EntryFiles` imports entries."""
 
     store: SqlNoteStore
     reader: VaultReader
@@ -34,10 +34,10 @@ class NoteFollower:
     on_changed: Callable[[set[str]], None]
     """Told the folders of the owners whose notes changed."""
     partly_read: set[str] = field(default_factory=set)
-    """Paths of those that are longer than what is read, or no text."""
+    """Paths of notes that are too long to be read whole, or not UTF-8."""
 
     def problem(self) -> str | None:
-        """What of the notes cannot be found, in words."""
+        """That search finds some notes only in part; None if it finds all of every note."""
         if not self.partly_read:
             return None
         number = len(self.partly_read)
@@ -45,9 +45,9 @@ class NoteFollower:
         return f"{notes} {are} longer than {NOTE_BYTES:,} bytes or not UTF-8, and found in part: the log says which"
 
     async def look_at(self, paths: Iterable[str]) -> dict[str, FileStamp]:
-        """Take in notes that may be new or edited. Returns the stamps of those that need not be read again.
+        """Record new and edited notes. Returns the stamps of those that need not be read again.
 
-        One that cannot be read stays as it is known.
+        A note that can't be read keeps its record.
         """
         stamps: dict[str, FileStamp] = {}
         changed: set[str] = set()
@@ -78,7 +78,7 @@ class NoteFollower:
         return stamps
 
     async def let_go(self, notes: Iterable[Note]) -> None:
-        """These are gone from the vault."""
+        """Remove the records of notes that are gone from the vault."""
         gone = list(notes)
         self.partly_read.difference_update(note.path for note in gone)
         if gone:
@@ -108,7 +108,7 @@ class NoteFollower:
 
 @dataclass(frozen=True, slots=True)
 class NoteText:
-    """A note and what stands in it."""
+    """A note and its text."""
 
     note: Note
     text: str
@@ -116,12 +116,12 @@ class NoteText:
 
 @dataclass(frozen=True, slots=True)
 class Notes:
-    """What people put into their notes. An existing note is never replaced unasked."""
+    """Lists, reads and imports notes. An existing note is replaced only if the caller asks for it."""
 
     store: SqlNoteStore
     vault: Vault
     on_written: Callable[[Iterable[str]], Awaitable[None]]
-    """Told the paths that were written: they are taken in at once."""
+    """Called with the paths that were written; it records them at once."""
 
     async def list_notes(self, caller: Caller, user_id: str | None) -> list[Note]:
         known = await self.store.known(_owner(caller, user_id))
@@ -137,7 +137,7 @@ class Notes:
     async def import_note(
         self, caller: Caller, user_id: str | None, name: str, text: str, *, replace: bool = False
     ) -> tuple[NoteText, bool]:
-        """The note, and whether it is new. Raises AlreadyExists where another text has that name, unless told to."""
+        """The note, and whether it is new. Raises AlreadyExists if another text has that name, unless `replace`."""
         if len(text.encode()) > NOTE_BYTES:
             raise InvalidInput(f"text: a note has at most {NOTE_BYTES:,} bytes", field="text")
         path = f"{_owner(caller, user_id)}/notes/{file_name(_stem(name))}.md"
@@ -164,7 +164,7 @@ def _owner(caller: Caller, user_id: str | None) -> str:
 
 
 def _stem(name: str) -> str:
-    """The name of a file without its ending; what folder it was in elsewhere says nothing here."""
+    """The file's name, without folders and ending."""
     last = name.replace("\\", "/").rstrip("/").rpartition("/")[2]
     for ending in MARKDOWN_ENDINGS:
         if last.lower().endswith(ending) and len(last) > len(ending):

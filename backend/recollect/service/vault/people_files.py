@@ -1,4 +1,4 @@
-"""Files of presets and preferences: written to the vault, and taken in when a person changes them."""
+"""Files of presets and preferences: written to the vault, and imported when a person changes them."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -23,11 +23,11 @@ from recollect.service.vault.transcripts import EditReports
 
 @dataclass(frozen=True, slots=True)
 class PeopleFiles:
-    """Brings each file and the journal together, in a lane of its own.
+    """Synchronises each file with the journal, in a lane of its own.
 
-    What a person wrote is in force once it is taken in, and their file stays as they wrote it. Where the journal
-    was changed too, and has yet to be written, that change wins, and their version is kept as a conflict file. A
-    file that can't be read is reported and left alone; what was in force before it stays in force.
+    What a person wrote is in force once it is imported, and their file stays as they wrote it. If the journal has a
+    change that is not written yet, that change wins, and their version is kept as a conflict file. A file that can't
+    be read is reported and left alone; what was in force before stays in force.
     """
 
     store: SqlPresetStore
@@ -39,7 +39,7 @@ class PeopleFiles:
         await self.settle(str(job.payload["path"]))
 
     async def settle(self, path: str) -> None:
-        """Write what is in force and not in its file yet; else take in what a person wrote."""
+        """Write what is in force and not in its file yet; else import what a person wrote."""
         self.vault.refuse_if_missing()
         known = await self.store.file(path)
         if known is not None and not known.is_written:
@@ -53,12 +53,13 @@ class PeopleFiles:
             return
         if known is None:
             await self.vault.remove_file(path, frozenset([found.digest]))
+            self.reports.old_copy_replaced(path, "of a removed file is removed")
         else:
             await self._write(known, frozenset([found.digest]))
-        self.reports.old_copy_replaced(path)
+            self.reports.old_copy_replaced(path)
 
     async def settle_all(self) -> None:
-        """Every file that there is or should be."""
+        """Settle every file that exists or should."""
         paths = {file.path for file in await self.store.files()}
         listed, _ = await without_copies(self.store, await self.vault.list_files())
         for path in sorted(paths | set(filter(is_people_file, listed))):
@@ -131,7 +132,7 @@ class PeopleFiles:
                 self.reports.tell(path, "was removed by hand, and is in force no longer")
 
     async def write_anew(self, paths: Iterable[str]) -> None:
-        """These are gone, and not because anybody wanted it."""
+        """Restore these files, which nobody meant to remove."""
         for path in paths:
             await self.store.write_anew(path)
             self.reports.file_restored(path)

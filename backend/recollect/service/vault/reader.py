@@ -1,4 +1,4 @@
-"""Reads files of the vault, skips what cannot be read, and the interface of what follows changed files."""
+"""Reads files of the vault and skips what can't be read. Defines followers, which handle changed files."""
 
 import asyncio
 import logging
@@ -22,8 +22,8 @@ async def without_copies(
 ) -> tuple[list[str], list[str]]:
     """The paths that are no conflict copies of sync tools, and those that are.
 
-    A name makes a conflict copy only where the file that it copies was written by us, or is `ours`, and this one was
-    not.
+    A file is a conflict copy only if we wrote the file that its name refers to, or that one is `ours`, and if we did
+    not write this one.
     """
     listed = list(paths)
     copied = {path: target for path in listed if (target := copied_path(path)) is not None}
@@ -35,7 +35,7 @@ async def without_copies(
 
 
 class VaultReader:
-    """Remembers what is there and was not read: named in the log, counted in health."""
+    """Reads files, and remembers those that can't be read: the log names them, health counts them."""
 
     def __init__(self, vault: Vault) -> None:
         self._vault = vault
@@ -49,7 +49,7 @@ class VaultReader:
         self._copies = set()
 
     async def without_copies(self, store: FileVersions, paths: Iterable[str]) -> list[str]:
-        """All but conflict copies of sync tools."""
+        """The paths without conflict copies of sync tools, which are logged once."""
         listed, copies = await without_copies(store, paths)
         for path in sorted(set(copies) - self._copies):
             _log.warning("%s is a conflict copy of a sync tool: it is not read", path)
@@ -57,21 +57,21 @@ class VaultReader:
         return listed
 
     async def drop_old_copy(self, store: FileVersions, reports: EditReports, path: str, digest: str) -> bool:
-        """Remove a file that nobody has any more, if it is a version of one that was deleted or forgotten."""
+        """Remove a file if it is a version of one that was deleted or forgotten. Returns whether it was removed."""
         if not await store.is_deleted(path, digest) or await store.is_purging():
             return False
         await self._vault.remove_file(path, frozenset([digest]))
         await self._vault.remove_empty_folder(path.rpartition("/")[0])
-        reports.old_copy_replaced(path, "of a file that was deleted is removed")
+        reports.old_copy_replaced(path, "of a removed file is removed")
         return True
 
     async def look(self, path: str, limit: int | None = None) -> VaultFile | None:
-        """A file as it is now; None where there is none, or it cannot be read, as `failed` tells."""
+        """The file as it is now. None if it does not exist or can't be read; `failed` says which."""
         try:
             found = await self._vault.look(path, limit)
         except StorageUnavailable as error:
             if path not in self._failed:
-                _log.warning("%s is left as it is known: %s", path, error.message)
+                _log.warning("%s can't be read, so changes in it are not seen: %s", path, error.message)
             self._failed.add(path)
             return None
         self._failed.discard(path)
@@ -82,17 +82,17 @@ class VaultReader:
         return path in self._failed
 
     async def readable(self, paths: Iterable[str]) -> list[str]:
-        """Of these files all that can be read, or are gone."""
+        """Those of the files that can be read or are gone."""
         return [path for path in paths if await self.look(path, 1) is not None or not self.failed(path)]
 
     async def list_all(self, folder: str = "") -> Listing:
-        """All below a folder, with what of it cannot be looked at."""
+        """All files below a folder, and what below it can't be read."""
         return await asyncio.to_thread(Listing.of, await self._vault.stamps(folder))
 
     def swept(self, listing: Listing) -> None:
-        """The whole vault was listed: what is not read is what this says."""
+        """Replace what is known to be unreadable by a listing of the whole vault, and log what is new."""
         for path in sorted(listing.unreadable - self._unreadable):
-            _log.warning("%s cannot be read, and is left as it is known", path)
+            _log.warning("%s can't be read, so changes in it are not seen", path)
         for path in sorted(listing.not_followed - self._not_followed):
             _log.warning(
                 "%s is a link that leads out of its owner's folder, or in a circle: it is not read", path
@@ -102,7 +102,7 @@ class VaultReader:
         self._copies &= listing.stamps.keys()
 
     def problem(self) -> str | None:
-        """What is there and not read, in words."""
+        """What exists and is not read, in words; None if nothing."""
         unreadable, links = len(self._failed | self._unreadable), len(self._not_followed)
         said = []
         if unreadable:
@@ -118,7 +118,7 @@ class VaultReader:
 
 
 async def written_digests(store: SqlEntryFileStore | SqlPresetStore) -> dict[str, str]:
-    """The files that should be in the vault, and the digests of what they held last."""
+    """The files that should be in the vault, with the digests of their last known content."""
     files = await store.files()
     return {file.path: file.digest for file in files if file.is_written and file.digest is not None}
 
@@ -134,7 +134,7 @@ async def queue_changed(
 ) -> dict[str, FileStamp]:
     """Queue the files that a person changed. Returns the stamps of those that need not be read again.
 
-    A file whose digest is `ignored` is neither.
+    A file whose digest is `ignored` is skipped.
     """
     stamps: dict[str, FileStamp] = {}
     for path in paths:
@@ -152,15 +152,15 @@ async def queue_changed(
 
 
 class FileFollower(Protocol):
-    """Keeps the journal true to one more kind of file."""
+    """Brings the journal up to date with one kind of file."""
 
     def follows(self, path: str) -> bool: ...
     async def known(self) -> dict[str, str]:
-        """The files that should be there, and the digests of what they held last."""
+        """The files that should be there, with the digests of their last known content."""
         ...
 
     async def look_at(self, paths: Iterable[str]) -> dict[str, FileStamp]:
-        """Take in what changed. Returns the stamps of those that need not be read again."""
+        """Import or queue what changed. Returns the stamps of files that need not be read again."""
         ...
 
     async def let_go(self, paths: Iterable[str]) -> None: ...

@@ -1,4 +1,4 @@
-"""Hand edits: sees what people do to the files of the vault, and has it taken in, restored or asked about."""
+"""Hand edits: finds what people changed in the vault, and has it imported, restored or asked about."""
 
 import asyncio
 import logging
@@ -61,7 +61,7 @@ class VaultSweep:
         self._sweep_seconds, self._settle_seconds = sweep_seconds, settle_seconds
         self._on_due, self._on_swept, self._followers = on_due, on_swept, followers
         self._stamps: dict[str, FileStamp] = {}
-        """Of the files that held, when they were read, what was known of them; `_held` is that, at the last sweep."""
+        """Of files that held what the journal knew when they were read; `_held` is what it knew at the last sweep."""
         self._held: Mapping[str, object] = {}
         self._places: dict[str, KnownPart] = {}
         """Which part of which thread each file is; its digests may be old."""
@@ -91,7 +91,7 @@ class VaultSweep:
         self._tasks = []
 
     def problem(self) -> str | None:
-        """What is asked of the person, or keeps hand edits from being seen. Names no file."""
+        """What a person has to decide, or why hand edits are not seen; None if all is well. Names no file."""
         return self._loss or self._failure or self._stalled() or self._blind
 
     def _stalled(self) -> str | None:
@@ -103,14 +103,14 @@ class VaultSweep:
         )
 
     def notes_problem(self) -> str | None:
-        """What of the vault is not read, and so not found. Names no file."""
+        """What in the vault can't be read, so that search misses it; None if nothing. Names no file."""
         problems = [problem for problem in (self._notes.problem(), self._reader.problem()) if problem]
         return "; ".join(problems) or None
 
     async def accept_losses(self) -> None:
-        """The person says that what is gone is gone: notes are let go, and what the journal holds is restored.
+        """A person confirmed the loss: records of missing notes are removed, files that the journal holds restored.
 
-        Transcripts are for `verify --repair`.
+        Transcripts are restored by `verify --repair`.
         """
         if self._vault.is_there():
             listing = await self._reader.list_all()
@@ -123,14 +123,14 @@ class VaultSweep:
             await self.sweep()
 
     async def catch_up(self, jobs: JobEngine, seconds: float = 30.0) -> None:
-        """Sweep, and wait until what it found is taken in."""
+        """Sweep, and wait until the edits that it found are imported."""
         await self.sweep()
         for job in await jobs.list_jobs(space=None, limit=_MANY_JOBS):
             if job.kind in (TRANSCRIPT_EDITS, PEOPLE, ENTRIES):
                 await jobs.wait_for(job.job_id, seconds)
 
     async def look_at(self, paths: Iterable[str]) -> None:
-        """Something happened to these files or folders; `""` is the vault itself."""
+        """Look at files or folders that may have changed; `""` is the vault itself."""
         if not self._vault.is_there():
             return
         if self._loss is not None:
@@ -145,7 +145,7 @@ class VaultSweep:
         await self._look_for_gone(others)
 
     async def _look_at_others(self, paths: Collection[str]) -> None:
-        """At notes, and at what others follow."""
+        """Record changed notes, and hand other files to their followers."""
         self._stamps |= await self._notes.look_at(path for path in paths if is_note(path))
         # Their stamps are left to those who follow them: what is not applied yet has to be read again.
         await self._notes.look_at(path for path in paths if is_entry_path(path))
@@ -165,7 +165,7 @@ class VaultSweep:
         return sorted(files)
 
     async def _files_in(self, folder: str) -> set[str]:
-        """The files there are below a folder; where none are left, those that are known."""
+        """The files below a folder; if none are left, the known ones."""
         listing = await self._reader.list_all(folder)
         if listing.unreadable or listing.not_followed:
             self._sweep_now.set()  # It counts what is not read.
@@ -187,7 +187,7 @@ class VaultSweep:
         return followed
 
     async def _look_for_gone(self, paths: Collection[str]) -> None:
-        """They are let go by the sweep, too, once it has counted them; what can't be read now, it looks at again."""
+        """Start a sweep if a file is missing or can't be read: it counts what is missing before it acts."""
         for path in paths:
             followed = is_note(path) or any(follower.follows(path) for follower in self._followers)
             if followed and await self._reader.look(path, 1) is None:
@@ -208,7 +208,7 @@ class VaultSweep:
         if part is None and found is not None and await self._drop_old_copy(path, found.digest):
             return
         if place is None:
-            # Written since the last sweep, and gone or no longer saying which it is; or nobody's: the sweep tells.
+            # New since the last sweep and gone or unidentifiable by now, or not ours: the sweep finds out.
             self._sweep_now.set()
             return
         if part is None or part.digest is None:
@@ -268,7 +268,7 @@ class VaultSweep:
         for path in sorted(gone_parts) if went_back or self._loss is None else ():
             await self._queue(parts[path], gone=True)
         if went_back:
-            # What the journal holds comes back; notes are neither let go nor asked about.
+            # What the journal holds is restored. Records of missing notes stay, and nobody is asked about them.
             for follower in self._followers:
                 await follower.write_anew([path for path in sorted(gone) if follower.follows(path)])
         elif self._loss is None:
@@ -284,8 +284,7 @@ class VaultSweep:
     async def _expected(self) -> tuple[dict[str, KnownPart], dict[str, str]]:
         """The transcripts that should be there, and the other files with their digests.
 
-        Whether a file that somebody follows should be there, they alone know: it stays a known note for a while after
-        they removed it.
+        Only its follower knows whether a file should be there: its record as a note outlives the file for a while.
         """
         parts = await self._known_parts()
         notes = {note.path: note.digest for note in await self._note_store.known()}

@@ -21,7 +21,7 @@ from recollect.service.coordination import Clock, now_ms
 _log = logging.getLogger("recollect.edits")
 _NEWER_TURNS = 200
 _GOING_BACK_MS = 600_000
-"""So long after an old copy was seen, files that vanish went back in time with it, and are restored."""
+"""How long after an old copy was seen vanished files are restored: they went back in time with it."""
 _TOLD_MS = 86_400_000
 _SHOWN = 5
 
@@ -35,7 +35,7 @@ class EditReports:
     restored: int = 0
     """Turns and files of transcripts that were removed by hand, and are back."""
     unreadable: int = 0
-    """Files that held something that could not be taken in or read."""
+    """Files that held something that could not be imported or read."""
     old_copies: deque[str] = field(default_factory=lambda: deque(maxlen=100))
     """Paths of the last files that had an old copy in their place, which is replaced or removed."""
     clock: Clock = now_ms
@@ -58,7 +58,7 @@ class EditReports:
         self._went_back_at = self.clock()
 
     def goes_back(self) -> bool:
-        """Whether files that are gone now went back in time with others, and nobody wanted it."""
+        """Whether the vault went back in time a moment ago: then nobody meant to remove the files that are gone."""
         return self._within(_GOING_BACK_MS)
 
     def old_copy_replaced(self, path: str, what: str = "is replaced by the current version") -> None:
@@ -67,7 +67,7 @@ class EditReports:
         self.tell(path, f"an old copy {what}", level=logging.WARNING)
 
     def problem(self) -> str | None:
-        """That the vault went back in time, for a day. Names no file."""
+        """Says, for a day, that the vault went back in time; else None. Names no file."""
         if not self.old_copies or not self._within(_TOLD_MS):
             return None
         number = len(self.old_copies)
@@ -119,7 +119,7 @@ PART_CHARS = 32 * 1024
 """A part is closed before it exceeds this, so writing the newest turns costs the same in any thread."""
 _TURNS_AT_ONCE = 200
 _MOST_EDITS = 5
-"""A person who saves faster than we can take in finds the rest in a conflict file."""
+"""If a person saves faster than we import, the later saves are kept in a conflict file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -294,7 +294,7 @@ class Transcriber:
 
 
 def render(thread: Thread, part: int, turns: list[PlacedTurn], cells: list[Memcell]) -> str:
-    """One part of a transcript as it stands in the vault."""
+    """One part of a transcript as it is in the vault."""
     return render_part(TranscriptPart(thread, part, tuple(placed.turn for placed in turns), tuple(cells)))
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from recollect import __version__
+from recollect.entrypoints.cli import render
 from tests.http_client import QUICK, add, coverage, drained, jobs, message
 from tests.processes import Server, StandInModel, recollect, recollect_json
 
@@ -64,13 +65,34 @@ def test_verify_jobs_and_backup_work_with_and_without_a_server(any_home: Path, t
     assert recollect_json(tmp_path / "restored", "restore", str(archive))["ok"]
 
 
-def test_people_get_words_and_tables(home: Path) -> None:
+def test_people_get_words_and_tables(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
     recollect(home, "add", "one", "--session", "t1", "--user", "ann")
     listed = recollect(home, "threads").stdout
     assert ("thread" in listed, "t1" in listed, "ann" in listed) == (True, True, True)
     verified = recollect(home, "verify").stdout
+    assert "default\n  messages: 1  buffered: 1  celled: 0  skipped: 0" in verified
     assert "nothing is missing" in verified
     assert "digest of default: " in verified
+
+
+def test_a_table_that_is_wider_than_the_terminal_becomes_lines_that_keep_every_id(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    moment = dict.fromkeys(("created", "last_used", "expires", "revoked"), 1778248980000)
+    key = {"key": "key_id", "user": "user_id", "space": "space"} | {name: name for name in moment}
+    ids = {"key_id": "k_1f2e3d4c5b6a", "space": "default", "user_id": None}
+    render.print_records(key, [ids | moment])
+    assert capsys.readouterr().out.splitlines() == [
+        "k_1f2e3d4c5b6a",
+        "  space: default  created: 2026-05-08 14:03:00Z  last_used: 2026-05-08 14:03:00Z",
+        "  expires: 2026-05-08 14:03:00Z  revoked: 2026-05-08 14:03:00Z",
+    ]
+    render.print_table(("key", "name"), [("k_1f2e3d4c5b6a", "word " * 30)])
+    title, *lines = capsys.readouterr().out.splitlines()
+    assert (title.split(), lines[0].split()[0]) == (["key", "name"], "k_1f2e3d4c5b6a")
+    assert " ".join(lines).split()[1:] == ["word"] * 30
 
 
 def test_the_version_is_printed() -> None:

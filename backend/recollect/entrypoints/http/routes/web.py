@@ -53,7 +53,7 @@ async def document(request: Request) -> Response:
 
 @router.api_route("/web/{path:path}", methods=["GET", "HEAD"])
 async def asset(request: Request, path: str) -> Response:
-    """A script, the stylesheet, an icon."""
+    """A script, a stylesheet, an icon."""
     return await _file(request, path)
 
 
