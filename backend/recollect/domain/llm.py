@@ -30,6 +30,8 @@ class ChatCall:
     slot: int | None = None
     """The llama.cpp slot that holds the thread's prefix."""
     space: str = "default"
+    thinks_little: bool = False
+    """Asks for as little reasoning as the backend allows, in its own way."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,6 +23,8 @@ from recollect.infra.backends.dialect import (
 VERSION = "2023-06-01"
 DEFAULT_MAX_TOKENS = 4096
 _BREAKPOINT = {"type": "ephemeral"}
+_ANSWER = "answer"
+"""The tool whose arguments are the answer where a schema is asked for: this API has schemas for tools alone."""
 _REASONS = {
     "end_turn": "stop",
     "stop_sequence": "stop",
@@ -49,18 +51,23 @@ class Anthropic(Dialect):
             body["tools"] = tools
         body |= {"messages": _conversation(call.messages), "stream": True}
         body |= _options(call.options)
+        if schema := _schema(call.options):
+            body["tools"] = [{"name": _ANSWER, "input_schema": schema}]
+            body["tool_choice"] = {"type": "tool", "name": _ANSWER}
         if call.session is not None:
             _set_breakpoints(body)
         return body
 
     def reader(self, outgoing: Outgoing) -> "MessageReader":
-        return MessageReader()
+        return MessageReader(answers_by_tool=_schema(outgoing.call.options) is not None)
 
 
 class MessageReader(AnswerReader):
     """Reads the events of one message."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, answers_by_tool: bool = False) -> None:
+        """`answers_by_tool`: the arguments of a tool call are the answer's text."""
+        self._answers_by_tool = answers_by_tool
         self._tools: dict[int, int] = {}
         self._reason: str | None = None
         self._usage: dict[str, int] = {}
@@ -85,6 +92,8 @@ class MessageReader(AnswerReader):
 
     def finished(self) -> Finished:
         reason = _REASONS.get(self._reason or "end_turn", self._reason or "stop")
+        if self._answers_by_tool and reason == "tool_calls":
+            reason = "stop"
         return Finished({0: reason}, _usage(self._usage), self._model)
 
     def _count(self, told: Any) -> None:
@@ -92,6 +101,8 @@ class MessageReader(AnswerReader):
         self._usage |= {name: count for name, count in counts.items() if count is not None}
 
     def _block(self, index: int, block: JsonObject) -> Iterator[Delta]:
+        if block.get("type") == "tool_use" and self._answers_by_tool:
+            return
         if block.get("type") == "tool_use":
             self._tools[index] = len(self._tools)
             function = {"name": str(block["name"]), "arguments": ""}
@@ -107,6 +118,8 @@ class MessageReader(AnswerReader):
             yield Delta(text=str(delta["text"]))
         elif kind == "thinking_delta":
             yield Delta(reasoning=str(delta["thinking"]))
+        elif kind == "input_json_delta" and self._answers_by_tool:
+            yield Delta(text=str(delta["partial_json"]))
         elif kind == "input_json_delta":
             call = {"index": self._tools[index], "function": {"arguments": str(delta["partial_json"])}}
             yield Delta(tool_calls=(call,))
@@ -168,6 +181,14 @@ def _tool(tool: JsonObject) -> JsonObject:
     function = function_of(tool)
     shaped = {"name": function["name"], "input_schema": function.get("parameters") or {"type": "object"}}
     return shaped | ({"description": function["description"]} if function.get("description") else {})
+
+
+def _schema(options: JsonObject) -> JsonObject | None:
+    """The schema of the answer. None beside tools of the caller's, and beside thoughts, which allow no forced tool."""
+    if options.get("tools") or options.get("thinking"):
+        return None
+    wanted = dict_of(dict_of(options.get("response_format")).get("json_schema")).get("schema")
+    return wanted if isinstance(wanted, dict) else None
 
 
 def _options(options: JsonObject) -> JsonObject:

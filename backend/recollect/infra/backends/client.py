@@ -34,6 +34,7 @@ from recollect.infra.backends.openai_compatible import (
     LlamaCpp,
     OpenAi,
     OpenAiCompatible,
+    OpenRouter,
     Vllm,
 )
 from recollect.infra.backends.server import EXTRAS_REFUSED, Endpoint, ModelServer, StatusError
@@ -60,7 +61,7 @@ DIALECTS: dict[BackendKind, Dialect] = {
     "ollama": Ollama(),
     "openai": OpenAi(),
     "anthropic": Anthropic(),
-    "openrouter": OpenAiCompatible(),
+    "openrouter": OpenRouter(),
     "other": OpenAiCompatible(),
 }
 

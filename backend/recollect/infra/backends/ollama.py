@@ -57,6 +57,7 @@ class Ollama(Dialect):
             "model": outgoing.model,
             "messages": _messages(call.messages),
             "stream": True,
+            **({"think": False} if call.thinks_little else {}),
             **{name: given[name] for name in _FIELDS if name in given},
         }
         if (wanted := _format(given.get("response_format"))) is not None:

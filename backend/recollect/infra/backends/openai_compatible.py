@@ -46,11 +46,16 @@ class OpenAiCompatible(Dialect):
         if call.choices > 1 and self.takes_choices:
             body["n"] = call.choices
         body |= {name: value for name, value in call.options.items() if name not in OWN_FIELDS}
-        return body | session_fields(outgoing) | self.on_top(outgoing)
+        thoughts = self.without_thoughts(outgoing) if call.thinks_little else {}
+        return thoughts | body | session_fields(outgoing) | self.on_top(outgoing)
 
     def on_top(self, outgoing: Outgoing) -> JsonObject:
         """What this engine gets beside what all get."""
         return {}
+
+    def without_thoughts(self, outgoing: Outgoing) -> JsonObject:
+        """How this engine is asked for little reasoning: templates that know the switch leave it out altogether."""
+        return {"chat_template_kwargs": {"enable_thinking": False}} if outgoing.local_extras else {}
 
     def reader(self, outgoing: Outgoing) -> "CompletionReader":
         return CompletionReader(
@@ -166,6 +171,16 @@ class OpenAi(BatchingServer):
     def on_top(self, outgoing: Outgoing) -> JsonObject:
         session = outgoing.call.session
         return {} if session is None else {"prompt_cache_key": session[:_LONGEST_KEY]}
+
+    def without_thoughts(self, outgoing: Outgoing) -> JsonObject:
+        return {"reasoning_effort": "low"}
+
+
+class OpenRouter(OpenAiCompatible):
+    """Takes OpenAI's word for all models, and drops it for those that don't think."""
+
+    def without_thoughts(self, outgoing: Outgoing) -> JsonObject:
+        return {"reasoning_effort": "low"}
 
 
 class Vllm(BatchingServer):

@@ -144,7 +144,18 @@ def _texts(value: Any) -> Iterator[str]:
             yield from _texts(item)
 
 
-def refusal(who: str, status: int, body: Any, retry_after: float | None) -> ModelUnavailable:
+def field_named(request: JsonObject | None, body: Any) -> str | None:
+    """The field of the request, beside the prompt, that an error names: OpenAI's `param`, or the first in its words."""
+    error = body.get("error", body) if isinstance(body, dict) else body
+    param = error.get("param") if isinstance(error, dict) else None
+    said = param if isinstance(param, str) else str(error)
+    names = set(request or ()) - {"model", "messages", "stream"}
+    return next((name for name in re.findall(r"\w+", said) if name in names), None)
+
+
+def refusal(
+    who: str, status: int, body: Any, retry_after: float | None, field: str | None = None
+) -> ModelUnavailable:
     """The exception for a status that is not 200. Nothing of the body is quoted."""
     if status in (429, _OVERLOADED):
         wait = f" It asks to wait {retry_after:g} s." if retry_after is not None else ""
@@ -153,7 +164,7 @@ def refusal(who: str, status: int, body: Any, retry_after: float | None) -> Mode
         )
     if status >= 500:
         return ModelUnavailable(f"{who} failed ({status}).{hint(body, status)}")
-    return ModelRefused(f"{who} refused the request ({status}).{hint(body, status)}")
+    return ModelRefused(f"{who} refused the request ({status}).{hint(body, status)}", field=field)
 
 
 def seconds_to_wait(retry_after: str | None, now: datetime) -> float | None:
@@ -344,7 +355,7 @@ class ModelServer:
             body = ""
         self.log_original(body, request)
         wait = seconds_to_wait(response.headers.get("retry-after"), self._now())
-        return refusal(self.who, response.status_code, body, wait)
+        return refusal(self.who, response.status_code, body, wait, field_named(request, body))
 
     async def _bounded(self, response: httpx2.Response, limit: int, *, cut: bool = False) -> bytes:
         body = bytearray()

@@ -1,12 +1,13 @@
 """Asking a model in the background: through the gate, dropped at once when a chat comes."""
 
 import asyncio
+import json
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field, replace
 
-from recollect.domain.identity import thread_key
+from recollect.domain.identity import text_digest, thread_key
 from recollect.domain.llm import ChatCall, Delta, Finished, Usage
 from recollect.domain.model import JsonObject, ThreadRef
 from recollect.errors import (
@@ -23,6 +24,8 @@ from recollect.service.ports import Backend
 
 MAX_ANSWER_BYTES = 64 * 1024
 PAUSE_SECONDS = 0.5
+THOUGHT_TOKENS = 2_000
+"""Room beside the answer for a model that was seen to think although it was asked not to."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +74,8 @@ class Answer:
     """As the backend calls it."""
     cut_short: bool = False
     """It reached its limit of tokens before its end."""
+    thought: bool = False
+    """There was reasoning before it."""
 
 
 class BackgroundModel:
@@ -107,7 +112,9 @@ class BackgroundModel:
         self._pause = pause
         self._clock = clock
         self._refused: dict[tuple[str, str | None], frozenset[str]] = {}
-        """By backend and model the options that it does not take."""
+        """By backend and model what it does not take; a schema by its digest, for it may take others."""
+        self._thinkers: set[tuple[str, str | None]] = set()
+        """Backends and models that used up the room for an answer with thoughts."""
 
     async def ask(
         self,
@@ -134,6 +141,7 @@ class BackgroundModel:
                 session=prefix.session if prefix else None,
                 slot=prefix.slot if prefix else None,
                 space=thread.space,
+                thinks_little=True,
             ),
             thread_key(thread),
             own_prompt=prefix is None,
@@ -181,20 +189,25 @@ class BackgroundModel:
         raise ModelUnavailable(f"the model failed {self._attempts} times: {trouble}")
 
     async def _try(self, backend: Backend, asked: "_Asked") -> Answer:
-        """Once; where the schema or the temperature is refused, once more without it, and from then on."""
+        """Once; where something beside the prompt is refused, once more without it, and from then on."""
         key = (backend.name, asked.call.model)
         refused = self._refused.get(key, frozenset())
         while True:
-            options = {name: value for name, value in asked.call.options.items() if name not in refused}
+            call = _without(asked.call, refused)
+            if key in self._thinkers and call.max_tokens is not None:
+                call = replace(call, max_tokens=call.max_tokens + THOUGHT_TOKENS)
             try:
-                answer = await self._once(backend, asked, replace(asked.call, options=options))
+                answer = await self._once(backend, asked, call)
             except ModelRefused as error:
-                if (name := _at_fault(error, options)) is None:
+                at_fault = _at_fault(error, call)
+                if not at_fault:
                     raise
-                refused |= {name}
+                refused |= at_fault
             else:
                 self._refused[key] = refused
-                return answer
+                if not (answer.cut_short and answer.thought) or key in self._thinkers:
+                    return answer
+                self._thinkers.add(key)
 
     async def _once(self, backend: Backend, asked: "_Asked", call: ChatCall) -> Answer:
         arrived = self._clock()
@@ -242,19 +255,36 @@ def _options(schema: JsonObject | None) -> JsonObject:
     return {**options, "response_format": {"type": "json_schema", "json_schema": form}}
 
 
-def _at_fault(error: ModelRefused, options: JsonObject) -> str | None:
-    """The option that the request was probably refused for; None if it can't be one of them.
+_THOUGHTS = "thoughts"
 
-    OpenAI's reasoning models name `temperature` in their error. Not all servers name the schema.
+
+def _without(call: ChatCall, refused: frozenset[str]) -> ChatCall:
+    options = {
+        name: value for name, value in call.options.items() if refused.isdisjoint((name, _named(name, value)))
+    }
+    return replace(call, options=options, thinks_little=call.thinks_little and _THOUGHTS not in refused)
+
+
+def _named(name: str, value: object) -> str:
+    """A schema has a name of its own."""
+    return f"{name} {text_digest(json.dumps(value, sort_keys=True))}" if name == "response_format" else name
+
+
+def _at_fault(error: ModelRefused, call: ChatCall) -> frozenset[str]:
+    """What the request was probably refused for; empty if it can't be anything beside the prompt.
+
+    A server that names a field is believed. One that names none may mean the schema.
     """
-    if "temperature" in options and "temperature" in error.message:
-        return "temperature"
-    return "response_format" if "response_format" in options else None
+    if error.field in call.options:
+        return frozenset([_named(error.field, call.options[error.field])])
+    if error.field in ("reasoning_effort", "think", "chat_template_kwargs") and call.thinks_little:
+        return frozenset([_THOUGHTS])
+    return frozenset(_named(name, value) for name, value in call.options.items() if name == "response_format")
 
 
 async def _whole_answer(backend: Backend, call: ChatCall, spoke: asyncio.Event) -> Answer:
     pieces: list[str] = []
-    size = 0
+    size, thought = 0, False
     finished = Finished()
     async with aclosing(backend.stream(call)) as events:
         async for event in events:
@@ -263,12 +293,12 @@ async def _whole_answer(backend: Backend, call: ChatCall, spoke: asyncio.Event) 
             elif isinstance(event, Delta) and event.choice == 0:
                 spoke.set()
                 pieces.append(event.text)
+                thought = thought or bool(event.reasoning)
                 size += len((event.text + event.reasoning).encode("utf-8", "replace"))
                 if size > MAX_ANSWER_BYTES:
                     raise ValueError(f"the answer exceeds {MAX_ANSWER_BYTES} bytes")
-    return Answer(
-        "".join(pieces), finished.usage, finished.model, cut_short=finished.reasons.get(0) == "length"
-    )
+    cut_short = finished.reasons.get(0) == "length"
+    return Answer("".join(pieces), finished.usage, finished.model, cut_short, thought)
 
 
 _WORDS: dict[type[ModelUnavailable], str] = {

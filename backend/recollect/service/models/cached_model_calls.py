@@ -80,7 +80,10 @@ class CachedModelCalls:
         wrong = await _wrong_with(question, first.text) or await asyncio.to_thread(question.lacks, first.text)
         if wrong is None:
             return first, [first]
-        second = await self._once(question, repair_messages(messages, first.text, wrong), prefix)
+        if first.cut_short:
+            second = await self._once(question, messages, prefix, 2 * _ANSWER_TOKENS)
+        else:
+            second = await self._once(question, repair_messages(messages, first.text, wrong), prefix)
         unusable = await _wrong_with(question, second.text)
         if unusable is None:
             return second, [first, second]
@@ -89,13 +92,17 @@ class CachedModelCalls:
         raise ExtractionFailed(f"the model's answer can't be used: {unusable}")
 
     async def _once(
-        self, question: Question, messages: Sequence[JsonObject], prefix: ChatPrefix | None
+        self,
+        question: Question,
+        messages: Sequence[JsonObject],
+        prefix: ChatPrefix | None,
+        max_tokens: int = _ANSWER_TOKENS,
     ) -> Answer:
         try:
             answer = await self.model.ask(
                 messages,
                 thread=question.thread,
-                max_tokens=_ANSWER_TOKENS,
+                max_tokens=max_tokens,
                 schema=question.schema,
                 prefix=prefix,
             )

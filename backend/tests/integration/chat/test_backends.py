@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from recollect.domain.llm import ChatCall, Delta, Finished, Sent, StreamEvent
+from recollect.errors import ModelRefused
 from recollect.infra.backends.openai_compatible import salt_of
 from tests.standins.standin_engines import (
     CLOUDS,
@@ -180,6 +181,59 @@ async def test_anthropic_gets_four_breakpoints_for_a_thread_and_none_for_a_singl
     assert ["cache_control" in user["content"][-1] for user in users] == [False, True, True]
     alone = await engines.sent("anthropic", ChatCall(long, options={"tools": TOOLS}))
     assert "cache_control" not in str(alone)
+
+
+async def test_anthropic_is_given_a_schema_as_the_one_tool_that_it_must_call(engines: Engines) -> None:
+    schema = {"type": "object", "properties": {"city": {"type": "string"}}}
+    wanted = {"type": "json_schema", "json_schema": {"name": "x", "schema": schema}}
+    engines("anthropic").control("answer", tool_call=True)
+    events = await events_of(engines.backend("anthropic"), replace(CALL, options={"response_format": wanted}))
+    body = engines("anthropic").chats()[-1]
+    assert body["tools"] == [{"name": "answer", "input_schema": schema} | _breakpoint_of(body["tools"][0])]
+    assert body["tool_choice"] == {"type": "tool", "name": "answer"}
+    assert (text_of(events), end_of(events).reasons) == ('{"city": "Porto"}', {0: "stop"})
+    with_tools = await engines.sent(
+        "anthropic", replace(CALL, options={"tools": TOOLS, "response_format": wanted})
+    )
+    assert [tool["name"] for tool in with_tools["tools"]] == ["weather"]
+
+
+def _breakpoint_of(tool: dict[str, Any]) -> dict[str, Any]:
+    return {name: tool[name] for name in ("cache_control",) if name in tool}
+
+
+@pytest.mark.parametrize(
+    ("kind", "asked"),
+    [
+        ("llama.cpp", {"chat_template_kwargs": {"enable_thinking": False}}),
+        ("vllm", {"chat_template_kwargs": {"enable_thinking": False}}),
+        ("ollama", {"think": False}),
+        ("openai", {"reasoning_effort": "low"}),
+        ("openrouter", {"reasoning_effort": "low"}),
+    ],
+)
+async def test_each_engine_is_asked_for_few_thoughts_in_its_own_way(
+    kind: str, asked: dict[str, Any], engines: Engines
+) -> None:
+    body = await engines.sent(kind, replace(CALL, thinks_little=True))
+    assert {name: body.get(name) for name in asked} == asked
+    assert asked.keys().isdisjoint(await engines.sent(kind, CALL))
+
+
+@pytest.mark.parametrize(
+    ("message", "field"),
+    [
+        ("Unsupported value: 'temperature' does not support 0 with this model.", "temperature"),
+        ("the prompt exceeds the context", None),
+    ],
+)
+async def test_a_refusal_names_the_field_that_the_server_named(
+    message: str, field: str | None, engines: Engines
+) -> None:
+    engines("openai").control("status", status=400, message=message)
+    with pytest.raises(ModelRefused) as caught:
+        await events_of(engines.backend("openai"), replace(CALL, options={"temperature": 0}))
+    assert caught.value.field == field
 
 
 async def test_anthropics_key_goes_into_its_own_header(engines: Engines) -> None:

@@ -24,6 +24,7 @@ from recollect.errors import (
 from recollect.service.models.backend_priority import Gate
 from recollect.service.models.background import (
     MAX_ANSWER_BYTES,
+    THOUGHT_TOKENS,
     Answer,
     BackgroundModel,
     CallCounter,
@@ -288,19 +289,11 @@ async def test_a_request_refused_for_another_reason_leaves_the_schema_in_use() -
     assert offered(backend.calls) == [True, False] * 2
 
 
-@pytest.mark.parametrize(
-    ("option", "words"),
-    [
-        ("response_format", "unknown field response_format"),
-        ("temperature", "refused (400): Unsupported value: 'temperature' does not support 0."),
-    ],
-)
-async def test_a_refused_option_is_left_out_from_then_on_and_others_stay(
-    option: str, words: str, pauses: Pauses
-) -> None:
+@pytest.mark.parametrize("option", ["response_format", "temperature"])
+async def test_a_refused_option_is_left_out_from_then_on_and_others_stay(option: str, pauses: Pauses) -> None:
     def picky(call: ChatCall) -> str:
         if option in call.options:
-            raise ModelRefused(words)
+            raise ModelRefused("it refused the request", field=option)
         return "yes"
 
     backend = answering(picky)
@@ -310,6 +303,52 @@ async def test_a_refused_option_is_left_out_from_then_on_and_others_stay(
     both = {"temperature", "response_format"}
     assert [set(call.options) for call in backend.calls] == [both, both - {option}, both - {option}]
     assert pauses.seconds == []
+    assert all(call.thinks_little for call in backend.calls)
+
+
+async def test_a_schema_that_is_refused_costs_no_other_schema() -> None:
+    other: JsonObject = {"type": "object", "additionalProperties": False}
+
+    def picky(call: ChatCall) -> str:
+        if call.options.get("response_format", {}).get("json_schema", {}).get("schema") == SCHEMA:
+            raise ModelRefused("it refused the request", field="response_format")
+        return "yes"
+
+    backend = answering(picky)
+    model = model_on(backend)
+    for schema in (SCHEMA, other, SCHEMA):
+        await put(model, schema=schema)
+    assert offered(backend.calls) == [True, False, True, False]
+
+
+async def test_a_model_that_refuses_to_think_little_is_no_longer_asked_to() -> None:
+    def picky(call: ChatCall) -> str:
+        if call.thinks_little:
+            raise ModelRefused("it refused the request", field="reasoning_effort")
+        return "yes"
+
+    backend = answering(picky)
+    model = model_on(backend)
+    for _ in range(2):
+        await put(model, schema=SCHEMA)
+    assert [call.thinks_little for call in backend.calls] == [True, False, False]
+    assert offered(backend.calls) == [True, True, True]
+
+
+async def test_a_model_that_uses_up_its_room_with_thoughts_gets_more_from_then_on() -> None:
+    class Thinker(FakeBackend):
+        async def stream(self, call: ChatCall) -> AsyncGenerator[StreamEvent]:
+            self.calls.append(call)
+            yield Delta(reasoning="Let me think.")
+            assert call.max_tokens is not None
+            if call.max_tokens > THOUGHT_TOKENS:
+                yield Delta("Porto")
+            yield Finished({0: "stop" if call.max_tokens > THOUGHT_TOKENS else "length"})
+
+    backend = Thinker()
+    model = model_on(backend)
+    assert [(await put(model)).text for _ in range(2)] == ["Porto", "Porto"]
+    assert [call.max_tokens for call in backend.calls] == [50, 50 + THOUGHT_TOKENS, 50 + THOUGHT_TOKENS]
 
 
 async def test_what_one_backend_refuses_another_is_still_offered() -> None:
