@@ -138,11 +138,14 @@ class Images:
         for url in wanted:
             name = referred_image(url)
             content = None if name is None else await self._store.read(space, user_id, name)
-            if name is None or content is None or not await asyncio.to_thread(is_content_of, name, content):
+            wire = None
+            if name is not None and content is not None:
+                wire = await asyncio.to_thread(_on_the_wire, name, content)
+            if name is None or wire is None:
                 missing.append(url)
                 continue
-            urls[name] = await asyncio.to_thread(data_url, name, content)
-            sent |= _on_the_wire(urls[name], url)
+            urls[name] = next(iter(wire))
+            sent |= dict.fromkeys(wire, url)
         if not wanted:
             return Opened(list(messages))
         return Opened(put_back(messages, urls), tuple(missing), sent)
@@ -213,7 +216,13 @@ def _taken_out(turns: tuple[NewTurn, ...]) -> Shown:
     return replace(shown, turns=tuple(changed))
 
 
-def _on_the_wire(url: str, referring: str) -> dict[str, str]:
-    """An engine takes the data URL, or its base64 alone."""
-    content = url.partition(",")[2]
-    return {url: referring, **({content: referring} if len(content) >= _LEAST_TELLING else {})}
+def _on_the_wire(name: str, content: bytes) -> dict[str, None] | None:
+    """What an engine may take for an image: the data URL, or its base64 alone. None where it is damaged.
+
+    Keys of a dict, because to hash them takes as long as to make them.
+    """
+    if not is_content_of(name, content):
+        return None
+    url = data_url(name, content)
+    encoded = url.partition(",")[2]
+    return dict.fromkeys([url, encoded] if len(encoded) >= _LEAST_TELLING else [url])
