@@ -2,7 +2,7 @@
 
 import secrets
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
@@ -230,10 +230,14 @@ async def memorize(threads: SqlThreadStore, append: Append) -> list[Receipt]:
     return await threads.append(append)
 
 
-async def refuse_backlog(threads: SqlThreadStore, jobs: JobEngine, append: Append, limit: int) -> None:
-    """Raises TooMuchQueued where `limit` jobs or more of the thread's owner are due and wait."""
+async def refuse_backlog(
+    threads: SqlThreadStore, jobs: JobEngine, overtaken: Set[tuple[str, str]], append: Append, limit: int
+) -> None:
+    """Raises TooMuchQueued where `limit` jobs or more of the thread's owner are due and wait, or search is overtaken:
+    it can't find enough of their messages yet.
+    """
     behind = await jobs.owners_behind(limit)
-    if not behind:
+    if not behind and not overtaken:
         return
     owner = append.user_id
     if owner is None:
@@ -241,6 +245,8 @@ async def refuse_backlog(threads: SqlThreadStore, jobs: JobEngine, append: Appen
         owner = thread.user_id if thread is not None else DEFAULT_USER
     if (append.space, owner) in behind:
         raise TooMuchQueued(f"{limit} or more jobs of this user wait; send the messages again in a while")
+    if (append.space, owner) in overtaken:
+        raise TooMuchQueued("search is too far behind the messages of this user; send these again in a while")
 
 
 async def get_coverage(

@@ -5,6 +5,7 @@ import logging
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from math import ceil
 
 import numpy as np
 
@@ -43,6 +44,8 @@ class Embedded:
     """With the model in it, once it has vectors."""
     unfinished: list[Key]
     """Threads with more to do."""
+    untouched: list[Key]
+    """Those that the batch had no room for."""
     unwritable: dict[Key, IndexUnavailable] = field(default_factory=dict)
     """Owners, by space and user, whose index could not be written; their threads are unfinished."""
 
@@ -64,14 +67,16 @@ class MeaningIndexer:
         """Texts embedded since the start."""
         return self.embedded_in.total()
 
-    async def embed_threads(self, generation: Generation, threads: Sequence[Key], *, live: bool) -> Embedded:
-        """Embed what waits in these threads, one batch at most.
+    async def embed_threads(
+        self, generation: Generation, groups: Sequence[Sequence[Key]], *, live: bool
+    ) -> Embedded:
+        """Embed what waits in these threads, one batch at most, of which each group gets a fair share.
 
         Raises EmbedderUnavailable; then nothing was recorded.
         """
-        batch, unfinished = await self._gather(generation, threads)
+        batch, unfinished, untouched = await self._gather(generation, groups)
         vectors = await self.vectors_of(generation, [row for _, _, rows in batch for row in rows])
-        outcome = Embedded(await self.fitting(generation, vectors), unfinished)
+        outcome = Embedded(await self.fitting(generation, vectors), unfinished, untouched)
         start = 0
         for seen, vectors_to, rows in batch:
             mine = vectors[start : start + len(rows)]
@@ -86,28 +91,35 @@ class MeaningIndexer:
                 unfinished.append((thread.space, thread.thread_id))
         return outcome
 
-    async def _gather(self, generation: Generation, threads: Sequence[Key]) -> tuple[list[_Part], list[Key]]:
+    async def _gather(
+        self, generation: Generation, groups: Sequence[Sequence[Key]]
+    ) -> tuple[list[_Part], list[Key], list[Key]]:
         batch: list[_Part] = []
         unfinished: list[Key] = []
-        room = BATCH
-        for space, thread_id in threads:
-            if room <= 0:
-                unfinished.append((space, thread_id))
-                continue
-            seen = await self.words.ledger.progress(generation.name, space, thread_id)
-            # A thread that was edited comes again when its new words are indexed.
-            if seen is None or not seen.vectors_behind or seen.is_stale:
-                continue
-            placed = await self.words.turns.turns(
-                space, thread_id, seen.vectors_to + 1, seen.words_to, limit=room
-            )
-            is_all = len(placed) < room
-            rows = [row for each in placed if (row := turn_row(seen.thread, each.turn)) is not None]
-            batch.append((seen, seen.words_to if is_all else placed[-1].position, rows))
-            room -= len(placed)
-            if not is_all:
-                unfinished.append((space, thread_id))
-        return batch, unfinished
+        untouched: list[Key] = []
+        left = BATCH
+        for number, threads in enumerate(groups):
+            share = ceil(left / (len(groups) - number))
+            left -= share
+            for space, thread_id in threads:
+                if share <= 0:
+                    untouched.append((space, thread_id))
+                    continue
+                seen = await self.words.ledger.progress(generation.name, space, thread_id)
+                # A thread that was edited comes again when its new words are indexed.
+                if seen is None or not seen.vectors_behind or seen.is_stale:
+                    continue
+                placed = await self.words.turns.turns(
+                    space, thread_id, seen.vectors_to + 1, seen.words_to, limit=share
+                )
+                is_all = len(placed) < share
+                rows = [row for each in placed if (row := turn_row(seen.thread, each.turn)) is not None]
+                batch.append((seen, seen.words_to if is_all else placed[-1].position, rows))
+                share -= len(placed)
+                if not is_all:
+                    unfinished.append((space, thread_id))
+            left += share
+        return batch, unfinished, untouched
 
     async def _keep(
         self,

@@ -32,6 +32,8 @@ from recollect.service.recall.corpus_cache import CorpusCache
 
 Key = tuple[str, str]
 """Space and thread."""
+User = tuple[str, str]
+"""Space and user."""
 
 _TURNS_AT_ONCE = 500
 _log = logging.getLogger("recollect.index")
@@ -197,12 +199,14 @@ class WordIndexer:
 class WordQueue:
     """Threads that hold more than the index does."""
 
-    def __init__(self, words: WordIndexer, to_embed: Callable[[Iterable[Key]], None]) -> None:
-        """`to_embed` is given the threads that are indexed by words and have texts without a vector."""
+    def __init__(self, words: WordIndexer, to_embed: Callable[[User, Iterable[Key]], None]) -> None:
+        """`to_embed` is given a user's threads that are indexed by words and have texts without a vector."""
         self._words = words
         self._to_embed = to_embed
         self._waiting: dict[Key, None] = {}
         self._in_work: dict[Key, None] = {}
+        self.users: set[User] = set()
+        """Whose threads were indexed last."""
 
     def __len__(self) -> int:
         return len(self._waiting) + len(self._in_work)
@@ -228,14 +232,14 @@ class WordQueue:
                     del self._in_work[space, thread_id]
                 for thread_id in more:
                     self.add(space, thread_id)
-                self._to_embed((space, thread_id) for thread_id in threads)
+                self._to_embed((space, user_id), [(space, thread_id) for thread_id in threads])
         finally:
             self._waiting.update(self._in_work)
             self._in_work = {}
         return unwritable
 
-    async def _by_owner(self, generation: str) -> dict[tuple[str, str], list[str]]:
-        owners: defaultdict[tuple[str, str], list[str]] = defaultdict(list)
+    async def _by_owner(self, generation: str) -> dict[User, list[str]]:
+        owners: defaultdict[User, list[str]] = defaultdict(list)
         for space, thread_id in list(self._in_work):
             seen = await self._words.ledger.progress(generation, space, thread_id)
             if seen is not None and seen.words_behind:
@@ -243,7 +247,8 @@ class WordQueue:
                 continue
             del self._in_work[space, thread_id]
             if seen is not None and seen.vectors_behind:
-                self._to_embed([(space, thread_id)])
+                self._to_embed((space, seen.thread.user_id), [(space, thread_id)])
+        self.users = set(owners)
         return owners
 
 

@@ -32,7 +32,9 @@ async def add(home: Home, caller: Calling, body: AddBody, request: Request) -> a
         tags=tuple(body.tags),
     )
     note(request, thread=body.session_id, user=append.user_id)
-    await refuse_backlog(home.THREADS, home.jobs, append, home.settings.limits.backlog)
+    await refuse_backlog(
+        home.THREADS, home.jobs, home.search.indexer.overtaken, append, home.settings.limits.backlog
+    )
     receipts = await memorize(home.THREADS, append)
     home.metrics.observe_messages(receipt.status for receipt in receipts)
     note(request, turn=_turns_named(receipts))
