@@ -280,7 +280,11 @@ class Assembly:
             corpus_cache,
             self.fail_points,
         )
-        indexer = Indexer(MeaningIndexer(words, embedder), delay_seconds=self.settings.index.delay_ms / 1000)
+        indexer = Indexer(
+            MeaningIndexer(words, embedder),
+            delay_seconds=self.settings.index.delay_ms / 1000,
+            most_behind=self.settings.limits.unsearched,
+        )
         verifier = IndexVerifier(words, self.THREADS, self.coverage, self.notes)
         recall = Recall(
             indexer,

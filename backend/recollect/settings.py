@@ -239,6 +239,7 @@ class LimitSettings(_Group):
     unfinished: int = Field(200, ge=1, description="Most requests that have not arrived in full.")
     messages: int = Field(500, ge=1, description="Most messages in one memory/add request.")
     backlog: int = Field(2000, ge=1, description="Jobs of a user that may be overdue; then adds answer 429.")
+    unsearched: int = Field(5000, ge=1, description="Messages of a user that search may lack; likewise.")
 
 
 class Settings(BaseSettings):

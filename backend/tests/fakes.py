@@ -158,6 +158,9 @@ class FakeEmbedder(Embedder):
     def name(self) -> str:
         return self._name
 
+    async def aclose(self) -> None:
+        """It holds nothing open."""
+
     async def embed(self, texts: Sequence[str]) -> Vectors:
         self.calls.append(list(texts))
         self.waiting += 1

@@ -12,6 +12,7 @@ import sys
 import tempfile
 import time
 import urllib.request
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -56,22 +57,44 @@ def measure_add(folder: Path, rounds: int, requests: int) -> list[dict[str, Any]
 
 
 def measure_lag(folder: Path, requests: int) -> list[dict[str, Any]]:
-    """How long after the last of many adds all of them are found, with the limit on the backlog that ships."""
-    settings = {**servers.real_embedder(), "RECOLLECT_LIMITS__BACKLOG": "2000"}
+    """How many messages search lacks at most while many are added, and how long after the last one it has all of them;
+    with the limits that ship.
+    """
+    settings = {
+        **servers.real_embedder(),
+        "RECOLLECT_LIMITS__BACKLOG": "2000",
+        "RECOLLECT_LIMITS__UNSEARCHED": "5000",
+    }
+    stages = ("indexed", "embedded")
     with servers.recollect(folder / "lag", settings) as (port, _pid, _ready):
-        load(port, ADD, 16, requests, "lag")
+        most = dict.fromkeys(stages, 0)
+        with ThreadPoolExecutor(1) as adding:
+            added = adding.submit(load, port, ADD, 16, requests, "lag")
+            while not added.done():
+                lacking = unsearched(port)
+                most = {stage: max(most[stage], lacking[stage]) for stage in stages}
+                time.sleep(1)
+            added.result()
         ended = time.perf_counter()
         lags: dict[str, float] = {}
-        while len(lags) < 2:
-            with urllib.request.urlopen(f"http://127.0.0.1:{port}/api/v1/coverage") as answer:
-                covered = json.load(answer)
-            for stage in ("indexed", "embedded"):
-                if covered[stage] == covered["messages"]:
+        while len(lags) < len(stages):
+            for stage, number in unsearched(port).items():
+                if number == 0:
                     lags.setdefault(stage, time.perf_counter() - ended)
             time.sleep(0.1)
-    words, meaning = lags["indexed"], lags["embedded"]
-    title = f"s behind 16 clients after {requests:,} adds, search by words / by meaning"
-    return [row(title, words, meaning, words / meaning, "", None)]
+    rows = []
+    for what, found in (("most messages that search lacks while", most), ("s that search needs after", lags)):
+        title = f"{what} 16 clients add {requests:,}: by words / by meaning"
+        words, meaning = (found[stage] for stage in stages)
+        rows.append(row(title, words, meaning, words / max(meaning, 1e-9), "", None))
+    return rows
+
+
+def unsearched(port: int) -> dict[str, int]:
+    """Messages that are not found yet: by words (`indexed`), by meaning (`embedded`)."""
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}/api/v1/coverage") as answer:
+        covered = json.load(answer)
+    return {stage: covered["messages"] - covered[stage] for stage in ("indexed", "embedded")}
 
 
 def compare(

@@ -13,7 +13,7 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 _PAGE = os.sysconf("SC_PAGE_SIZE")
-UNBOUNDED = {"RECOLLECT_LIMITS__BACKLOG": "1000000000"}
+UNBOUNDED = dict.fromkeys(("RECOLLECT_LIMITS__BACKLOG", "RECOLLECT_LIMITS__UNSEARCHED"), "1000000000")
 """What is measured is the work, not how adders are slowed."""
 
 

@@ -7,7 +7,10 @@ from dataclasses import dataclass, field, replace
 
 from recollect.domain.history_matching import text_parts
 from recollect.domain.identity import place_of
+from recollect.domain.long_texts import json_text
 from recollect.domain.model import JsonObject, NewTurn, Thread, Turn
+
+_sorted = json.JSONEncoder(sort_keys=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +56,7 @@ class ChatRequest:
         said = [
             [turn.role, turn.content, turn.parts, turn.tool_calls, turn.tool_call_id] for turn in self.turns
         ]
-        return hashlib.sha256(json.dumps([said, self.parent_id], sort_keys=True).encode()).digest()[:16]
+        return hashlib.sha256(json_text([said, self.parent_id], _sorted).encode()).digest()[:16]
 
 
 def _with_text(turn: NewTurn) -> NewTurn:

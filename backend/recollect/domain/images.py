@@ -13,6 +13,8 @@ from recollect.domain.paths import owner_folder
 from recollect.errors import InvalidInput
 
 SCHEME = "vault:"
+_BASE64_AT_ONCE = 1024 * 1024
+"""Characters: no other thread runs while a piece is decoded."""
 GONE = "(an image that is no longer there)"
 _KINDS = "png|jpeg|jpg|gif|webp"
 _inline = re.compile(rf"data:image/({_KINDS});base64,")
@@ -189,7 +191,8 @@ def _referred_name(url: str, place: str) -> str:
 
 def _decoded(text: str, place: str) -> bytes:
     try:
-        content = base64.b64decode(text, validate=True)
+        pieces = (text[start : start + _BASE64_AT_ONCE] for start in range(0, len(text), _BASE64_AT_ONCE))
+        content = b"".join(base64.b64decode(piece, validate=True) for piece in pieces)
     except (binascii.Error, ValueError) as error:
         raise InvalidInput(f"{place}: the image is not valid base64", field=place) from error
     if not content:

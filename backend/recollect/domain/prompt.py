@@ -10,6 +10,7 @@ from zoneinfo import ZoneInfo
 from recollect.domain.chat import ContextBlock, SentTurn
 from recollect.domain.entries.entry import CASES, ENTRY_KINDS, EPISODES, FACTS, FORESIGHT, PROFILE, SKILLS
 from recollect.domain.llm import json_quoted, without_control_tokens
+from recollect.domain.long_texts import json_text
 from recollect.domain.model import JsonObject, Turn
 from recollect.domain.recall.rows import NOTE
 
@@ -49,6 +50,7 @@ _KNOWN_AS = {
 }
 HEADING = "Recalled from memory (quotations):"
 _LONGEST_SENDER = 60
+_compact = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +109,7 @@ def _quoted(text: str) -> str:
 
 def prompt_bytes(messages: Sequence[JsonObject]) -> bytes:
     """Messages as bytes, one to a line: a prompt that only grew begins with the one before."""
-    lines = (json.dumps(message, ensure_ascii=False, separators=(",", ":")) for message in messages)
+    lines = (json_text(message, _compact) for message in messages)
     return "".join(f"{line}\n" for line in lines).encode()
 
 

@@ -3,7 +3,7 @@
 import json
 import secrets
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
@@ -215,18 +215,27 @@ async def memorize(threads: SqlThreadStore, append: Append) -> list[Receipt]:
 
 
 async def refuse_backlog(
-    threads: SqlThreadStore, jobs: JobEngine, quotas: Quotas, append: Append, size: int, limit: int
+    threads: SqlThreadStore,
+    jobs: JobEngine,
+    overtaken: Set[tuple[str, str]],
+    quotas: Quotas,
+    append: Append,
+    size: int,
+    limit: int,
 ) -> None:
-    """Raises TooMuchQueued where `limit` jobs or more of the thread's owner are due and wait, DiskQuotaUsed where the
-    owner's space is used up. `size` is that of the request in bytes.
+    """Raises TooMuchQueued where `limit` jobs or more of the thread's owner are due and wait, or search is overtaken:
+    it can't find enough of their messages yet. Raises DiskQuotaUsed where the owner's space is used up; `size` is that
+    of the request in bytes.
     """
     behind = await jobs.owners_behind(limit)
-    if not behind and not quotas.disk_mb:
+    if not behind and not overtaken and not quotas.disk_mb:
         return
     thread = await threads.meant(append.thread_id, space=append.space, user_id=append.user_id)
     quotas.count_disk(thread.space, thread.user_id, size)
     if (thread.space, thread.user_id) in behind:
         raise TooMuchQueued(f"{limit} or more jobs of this user wait; send the messages again in a while")
+    if (thread.space, thread.user_id) in overtaken:
+        raise TooMuchQueued("search is too far behind the messages of this user; send these again in a while")
 
 
 async def get_coverage(

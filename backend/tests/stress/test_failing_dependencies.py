@@ -237,6 +237,34 @@ async def test_an_embedder_that_fails_or_is_slow_leaves_recall_by_words_and_catc
     figures.nothing_wrong()
 
 
+@pytest.mark.timeout(600)
+async def test_an_embedder_that_is_down_for_a_while_swallows_no_text(
+    server: Server, embedder: MortalModel, figures: Figures, size: Size
+) -> None:
+    async def add(api: Api, user: str, number: int) -> None:
+        body = {"session_id": f"{user} {number}", "user_id": user, "messages": [message(FACT)] * 5}
+        (await api.call("POST", "/api/v1/memory/add", json=body)).raise_for_status()
+
+    async def is_found_by_meaning() -> bool:
+        """Nobody's search says that texts are found by words alone."""
+        found = [
+            await apis[0].json("POST", "/api/v1/memory/search", json={"query": FACT, "user_id": user})
+            for user in users
+        ]
+        return all(each["hits"] and not each["degraded"] for each in found)
+
+    users = [f"swallowed {number}" for number in range(CLIENTS)]
+    async with clients(server.address, CLIENTS, figures) as apis:
+        for number in range(size.of(quick=2, long=10)):
+            embedder.control("error")
+            await asyncio.gather(*(add(api, user, number) for api, user in zip(apis, users, strict=True)))
+            await eventually(lambda: "by words alone" in server.client.get("/health").text, seconds=60)
+            figures.faults += 1
+            embedder.control()
+            await eventually(is_found_by_meaning, seconds=60)
+    figures.nothing_wrong()
+
+
 class FlakyRecall:
     """The real search, which fails or dawdles by chance."""
 

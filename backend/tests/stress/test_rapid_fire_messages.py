@@ -25,6 +25,7 @@ from tests.stress.utils import (
     Subject,
     answered_twice,
     asked_and_answered,
+    beside_chats,
     chatting_settings,
     clients,
     covered,
@@ -79,6 +80,29 @@ async def test_a_message_sent_while_the_answer_before_streams_follows_it(
             await in_order(api, thread, FIRST.questions)
             answers = [turn["content"] for turn in await api.turns(thread) if turn["role"] == "assistant"]
             assert [recognised(answer) for answer in answers] == [[FIRST.name]] * 4
+    figures.nothing_wrong()
+
+
+async def test_no_background_call_joins_a_chat_on_hardware_that_serves_few(
+    tmp_path: Path, model: StandInModel, figures: Figures, size: Size
+) -> None:
+    model.control(chunk_delay_seconds=0.02)
+    before = len(model.log())
+    llm = {"base_url": model.base_url, "kind": "lmstudio"}
+    async with opened(tmp_path / "home", llm=llm) as home:
+        api = Api(home.client, figures)
+
+        async def talk(number: int) -> None:
+            for question in FIRST.questions:
+                await home.add(f"heard {number} {question}", *SUBJECTS[1].questions)
+                await api.answer(f"t{number}", question, user_id="ann", memory=False)
+
+        for first in range(0, size.of(quick=3, long=30), 3):
+            await asyncio.gather(*(talk(first + number) for number in range(3)))
+        await home.drain()
+    calls, joined = beside_chats(model.log()[before:])
+    assert calls > 0
+    assert joined == []
     figures.nothing_wrong()
 
 

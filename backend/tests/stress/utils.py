@@ -271,6 +271,20 @@ def overlaps(log: Iterable[Mapping[str, Any]]) -> list[str]:
     ]
 
 
+def beside_chats(log: Iterable[Mapping[str, Any]]) -> tuple[int, list[str]]:
+    """How many background calls there were, and what those asked for that were at the model together with a chat."""
+    chats: list[tuple[int, int, str]] = []
+    background: list[tuple[int, int, str]] = []
+    for call in log:
+        calls = chats if call.get("asks") in ("chat", "rewriting") else background
+        calls.append((call["started"], call["ended"] or call["started"], str(call.get("asks"))))
+    return len(background), [
+        asks
+        for began, ended, asks in background
+        if any(began < chat_ended and chat_began < ended for chat_began, chat_ended, _ in chats)
+    ]
+
+
 def doubles(turns: Sequence[Json]) -> int:
     """Turns that stand twice in a thread: by their ids, or a user's by their words."""
     ids = Counter(turn["message_id"] for turn in turns)

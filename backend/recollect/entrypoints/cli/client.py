@@ -1,5 +1,6 @@
 """How commands reach a home: through the server that runs on it, else in this process."""
 
+import asyncio
 import json
 import sys
 import time
@@ -12,7 +13,14 @@ from urllib.parse import quote
 import httpx2
 
 from recollect.entrypoints import SPACE_HEADER
-from recollect.errors import HomeInUse, InvalidInput, NotFound, RecollectError, ServerUnreachable
+from recollect.errors import (
+    HomeInUse,
+    InvalidInput,
+    NotFound,
+    RecollectError,
+    ServerUnreachable,
+    TooMuchQueued,
+)
 from recollect.infra.home_lock import current_holder
 from recollect.service.coordination import Progress
 from recollect.settings import Settings
@@ -124,7 +132,8 @@ def _told_in_words() -> Iterator[None]:
 
 def _error(body: Json) -> RecollectError:
     detail = body.get("error", {})
-    kind = {"not_found": NotFound, "invalid": InvalidInput}.get(detail.get("code", ""), RecollectError)
+    known: tuple[type[RecollectError], ...] = (NotFound, InvalidInput, TooMuchQueued)
+    kind = {each.code: each for each in known}.get(detail.get("code", ""), RecollectError)
     return kind(detail.get("message", "the server answered with an error"), field=detail.get("field"))
 
 
@@ -145,14 +154,22 @@ def messages_of(text: str | None, file: Path | None, *, role: str, sender: str) 
 async def add_all(
     client: HomeClient, session: str, user: str | None, messages: list[Json], progress: Progress
 ) -> list[Json]:
-    """Add in batches, in order; returns a receipt per message."""
+    """Add in batches, in order, as fast as the server takes them; returns a receipt per message."""
     receipts: list[Json] = []
     for batch in _batches(messages):
         body = {"session_id": session, "user_id": user, "messages": batch}
-        answer = await client.call("POST", "/api/v1/memory/add", json=body)
-        receipts += answer["receipts"]
+        receipts += (await _add(client, body))["receipts"]
         progress(len(receipts), len(messages))
     return receipts
+
+
+async def _add(client: HomeClient, body: Json) -> Json:
+    while True:
+        try:
+            added: Json = await client.call("POST", "/api/v1/memory/add", json=body)
+            return added
+        except TooMuchQueued as full:
+            await asyncio.sleep(full.retry_after)
 
 
 def _batches(messages: list[Json]) -> Iterator[list[Json]]:

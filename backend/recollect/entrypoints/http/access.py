@@ -3,6 +3,7 @@
 import re
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import lru_cache
 from typing import NamedTuple
 
 from starlette.types import Message, Receive, Scope, Send
@@ -62,6 +63,7 @@ _matched = re.compile("|".join(f"({rule.matches})" for rule in RULES), re.DOTALL
 """Its last index is the number of the rule, because rules have no groups that capture."""
 
 
+@lru_cache(maxsize=128)
 def rule_for(method: str, path: str) -> Rule:
     found = _matched(f"{method} {path}")
     assert found is not None

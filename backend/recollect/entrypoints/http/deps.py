@@ -27,6 +27,12 @@ async def get_app(request: Request) -> App:
     return app
 
 
+def header(request: Request, name: str) -> str | None:
+    """Without a search through all of them, which starlette makes for every name."""
+    given: bytes | None = request.scope["recollect.headers"].get(name.lower().encode())
+    return None if given is None else given.decode("latin-1")
+
+
 def authenticated(request: Request) -> Caller:
     """Who the key belongs to, read off the headers alone, once a request, which counts for the key's quotas.
 
@@ -35,10 +41,10 @@ def authenticated(request: Request) -> Caller:
     known: Caller | None = request.scope.get("recollect.caller")
     if known is not None:
         return known
-    scheme, _, secret = request.headers.get("authorization", "").partition(" ")
+    scheme, _, secret = (header(request, "authorization") or "").partition(" ")
     given = secret.strip() if scheme.lower() == "bearer" and secret.strip() else None
     app: App = request.scope["recollect.app"]
-    space = request.headers.get(SPACE_HEADER)  # Percent-encoded: a space may be called anything.
+    space = header(request, SPACE_HEADER)  # Percent-encoded: a space may be called anything.
     caller = identify(
         app.keys,
         given,
@@ -57,11 +63,10 @@ def authenticated(request: Request) -> Caller:
 
 def admit_body(request: Request) -> None:
     """Refuse a body that nobody would use, before a byte of it is read: one without a key, or that is no JSON."""
-    headers = request.headers
-    if headers.get("content-length", "0") == "0" and "transfer-encoding" not in headers:
+    if header(request, "content-length") in (None, "0") and header(request, "transfer-encoding") is None:
         return
     authenticated(request)
-    kind = headers.get("content-type", "").partition(";")[0].strip().lower()
+    kind = (header(request, "content-type") or "").partition(";")[0].strip().lower()
     if kind != "application/json":
         raise UnsupportedMediaType(
             f"Content-Type: must be application/json, not {kind[:100] or 'unset'}", field="Content-Type"
@@ -95,7 +100,7 @@ def _narrowed(caller: Caller, request: Request) -> Caller:
     user_id = _user_in_query(request) if request.scope["query_string"] else None
     app: App = request.scope["recollect.app"]
     named, settings = id_in_header(USER_HEADER, request), app.settings
-    token = request.headers.get(SIGNED_USER_HEADER)
+    token = header(request, SIGNED_USER_HEADER)
     if caller.user_id is None and token:
         if settings.user_jwt_secret is None:
             raise KeyRequired(
@@ -132,7 +137,7 @@ def _user_in_query(request: Request) -> str | None:
 def id_in_header(names: str | Sequence[str], request: Request) -> str | None:
     """The id in the first of these headers that is given, percent-encoded or UTF-8; an empty one names nobody."""
     for name in (names,) if isinstance(names, str) else names:
-        if given := request.headers.get(name):
+        if given := header(request, name):
             try:
                 return _checked_id(name, unquote_to_bytes(given.encode("latin-1")).decode())
             except UnicodeDecodeError:

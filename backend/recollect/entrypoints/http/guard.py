@@ -81,7 +81,8 @@ class Guard:
             self._record(scope, exchange, time.perf_counter() - started)
 
     async def _answer(self, scope: Scope, exchange: "_Exchange") -> None:
-        headers = dict(scope["headers"])
+        # Looked up many times a request; of a header that came twice, the first counts.
+        headers = scope["recollect.headers"] = dict(reversed(scope["headers"]))
         if (refusal := self._refusal(scope, headers, exchange.limit)) is not None:
             status, code, message, field = refusal
             await exchange.reply(status, errors.error_body(code, message, field=field))

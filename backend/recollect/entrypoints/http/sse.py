@@ -3,7 +3,7 @@
 import asyncio
 import json
 import re
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
 from starlette.requests import Request
@@ -11,16 +11,19 @@ from starlette.responses import Response, StreamingResponse
 from starlette.types import Message, Receive, Scope, Send
 
 from recollect.domain.llm import Delta
+from recollect.domain.long_texts import json_text
 from recollect.entrypoints.http.access import CALLER
 from recollect.entrypoints.http.chat_schemas import ChatAnswer
 from recollect.entrypoints.http.errors import for_either_door, render_known, speaks_openai
 from recollect.entrypoints.http.guard import CLIENT_GONE
 from recollect.errors import InvalidInput, KeyRequired
+from recollect.infra.off_loop import off_loop
 from recollect.service.access.keys import NOT_IN_FORCE, ending_with_key
 from recollect.service.chat.stream import LiveTurn, Offset
 
 MEDIA_TYPE = "text/event-stream"
 HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
+_encoder = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
 _event_id = re.compile(r"(t-\d{1,18}):(\d{1,12}):(\d{1,12})")
 
 
@@ -35,15 +38,15 @@ def read_event_id(event_id: str) -> tuple[str, Offset]:
 async def events(live: LiveTurn, after: Offset | None = None) -> AsyncIterator[bytes]:
     """All that is left to tell of an answer, up to its end."""
     reached = after or Offset()
-    yield _event("meta", turns_of(live), live, reached)
+    yield await _long_event("meta", turns_of(live), live, reached)
     async for deltas in live.follow(reached):
         told, reached = _told(live, deltas, reached)
         yield told if deltas else b": still here\n\n"
     if live.error is not None:
         error = {"code": live.error.code, "message": live.error.message}
-        yield _event("error", {**turns_of(live), "error": error}, live, reached)
+        yield await _long_event("error", {**turns_of(live), "error": error}, live, reached)
     else:
-        yield _event("done", ChatAnswer.of(live).model_dump(), live, reached)
+        yield await _long_event("done", ChatAnswer.of(live).model_dump(), live, reached)
 
 
 def _told(live: LiveTurn, deltas: Sequence[Delta], reached: Offset) -> tuple[bytes, Offset]:
@@ -61,14 +64,27 @@ def _told(live: LiveTurn, deltas: Sequence[Delta], reached: Offset) -> tuple[byt
     return told, reached
 
 
+async def json_answer(
+    data: dict[str, Any], status: int = 200, headers: Mapping[str, str] | None = None
+) -> Response:
+    """As JSONResponse: for an answer that holds a whole message."""
+    written = await off_loop(data, lambda: json_text(data, _encoder).encode())
+    return Response(written, status, headers, "application/json")
+
+
 def turns_of(live: LiveTurn) -> dict[str, Any]:
     """An answer without its receipt, which it has at its end."""
     return ChatAnswer.of(live).model_dump(exclude={"receipt"})
 
 
+async def _long_event(kind: str, data: dict[str, Any], live: LiveTurn, reached: Offset) -> bytes:
+    """One that holds a whole message."""
+    return await off_loop(data, lambda: _event(kind, data, live, reached))
+
+
 def _event(kind: str, data: dict[str, Any], live: LiveTurn, reached: Offset) -> bytes:
     event_id = f"{live.turn.turn_id}:{reached.reasoning}:{reached.text}"
-    text = json.dumps(data, ensure_ascii=False, separators=(",", ":"))
+    text = json_text(data, _encoder)
     return f"id: {event_id}\nevent: {kind}\ndata: {text}\n\n".encode()
 
 

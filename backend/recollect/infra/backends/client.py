@@ -39,6 +39,7 @@ from recollect.infra.backends.openai_compatible import (
 )
 from recollect.infra.backends.server import EXTRAS_REFUSED, Endpoint, ModelServer, StatusError
 from recollect.infra.backends.stream import Answer
+from recollect.infra.off_loop import off_loop
 from recollect.infra.secrets import mask_json, mask_secrets
 
 
@@ -153,8 +154,8 @@ class HttpBackend:
             self._facts.after(error)
         except StatusError:
             # It has no tokenizer, or is another server by now: the next chat tells.
-            return guess_tokens(text)
-        return guess_tokens(text)
+            return await off_loop(text, lambda: guess_tokens(text))
+        return await off_loop(text, lambda: guess_tokens(text))
 
     async def _answers(self, call: ChatCall, facts: BackendFacts) -> AsyncGenerator[StreamEvent]:
         """One request, or one for each choice of a server that gives one at a time."""

@@ -25,7 +25,7 @@ def guess_tokens(text: str) -> int:
     encoded = len(text.encode("utf-8", "replace"))
     if encoded == len(text):
         return ceil(encoded / _ASCII_CHARS_PER_TOKEN)
-    plain = sum(character.isascii() for character in text)
+    plain = len(text.encode("ascii", "ignore"))
     return ceil(plain / _ASCII_CHARS_PER_TOKEN + (encoded - plain) / _OTHER_BYTES_PER_TOKEN)
 
 

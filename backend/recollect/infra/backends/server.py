@@ -18,6 +18,7 @@ from typing import Any
 
 import httpx2
 
+from recollect.domain.long_texts import json_text
 from recollect.domain.model import JsonObject
 from recollect.errors import (
     BackendDown,
@@ -28,6 +29,7 @@ from recollect.errors import (
     StreamBroken,
 )
 from recollect.infra.backends.address import api_root, host_and_port, server_root
+from recollect.infra.off_loop import off_loop
 from recollect.settings import BackendSettings
 
 
@@ -86,6 +88,7 @@ _HINTS: dict[int | str, str] = {
 """By status, and by the codes of OpenAI and llama.cpp."""
 _RUN = 4
 _MOST_COMPARED = 1_000_000
+_encoder = json.JSONEncoder(ensure_ascii=False)
 _log = logging.getLogger("recollect.backends")
 
 
@@ -279,7 +282,8 @@ class ModelServer:
         """An answer whose head has come and says 200; its body is still to come. Other statuses raise StatusError."""
         self._requests += 1
         try:
-            async with aclosing(await self._sent(self._request(route, headers, body))) as response:
+            request = await self._request(route, headers, body)
+            async with aclosing(await self._sent(request)) as response:
                 self._heard()
                 if response.status_code != 200:
                     raise StatusError(response.status_code, await self._refusal(response, body))
@@ -312,8 +316,8 @@ class ModelServer:
             # It opens new ones when it is used again.
             self._closing = asyncio.create_task(self._transport.aclose())
 
-    def _request(self, route: str, headers: dict[str, str], body: JsonObject | None) -> httpx2.Request:
-        content = None if body is None else json.dumps(body, ensure_ascii=False).encode("utf-8", "replace")
+    async def _request(self, route: str, headers: dict[str, str], body: JsonObject | None) -> httpx2.Request:
+        content = None if body is None else await off_loop(body, lambda: _written(body))
         typed = {} if body is None else {"Content-Type": "application/json"}
         return self._client.build_request(
             "GET" if body is None else "POST",
@@ -378,6 +382,10 @@ class ModelServer:
             raise ModelTooSlow(
                 f"{self.who} was silent for {seconds:g} s; it may be overloaded, or hang."
             ) from None
+
+
+def _written(body: JsonObject) -> bytes:
+    return json_text(body, _encoder).encode("utf-8", "replace")
 
 
 def _came_nothing(error: httpx2.RequestError) -> bool:

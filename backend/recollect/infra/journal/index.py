@@ -3,7 +3,7 @@
 import json
 import sqlite3
 from collections import Counter
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from typing import Any
 
 from recollect.domain.model import Note, ThreadRef
@@ -50,6 +50,15 @@ ON CONFLICT (generation, thread_pk) DO UPDATE SET words_to = excluded.words_to, 
 _RECORD_VECTORS = f"""
 UPDATE index_progress SET vectors_to = min(:vectors_to, words_to), refused = max(0, refused + :refused)
 WHERE generation = :generation AND revision = :revision AND thread_pk = (SELECT pk FROM threads WHERE {_AS_SEEN})"""
+
+USERS_BEHIND = """
+SELECT t.space, t.user_id FROM json_each(:users) a
+CROSS JOIN threads t ON t.space = a.value ->> 0 AND t.user_id = a.value ->> 1 AND t.incognito = 0
+LEFT JOIN index_progress p ON p.generation = :generation AND p.thread_pk = t.pk
+JOIN turns u ON u.thread_pk = t.pk AND u.pk > :since
+    AND u.position > coalesce(iif(:by_meaning, p.vectors_to, p.words_to), 0)
+WHERE t.last_number > coalesce(iif(:by_meaning, p.vectors_to, p.words_to), 0)
+GROUP BY t.space, t.user_id HAVING count(*) >= :limit"""
 
 # All that Python calls blank; SQLite's own idea of it is the space alone.
 _BLANK = ", ".join(str(code) for code in range(0x3001) if chr(code).isspace())
@@ -168,6 +177,23 @@ class SqlIndexLedger:
             {"generation": generation, "space": space, "user_id": user_id},
         )
         return [_progress_of(row) for row in found]
+
+    async def newest_turn(self) -> int:
+        """The key of the turn that came last."""
+        (row,) = await self._database.read("SELECT coalesce(max(pk), 0) AS newest FROM turns")
+        return int(row["newest"])
+
+    async def users_behind(
+        self, generation: str, users: Iterable[tuple[str, str]], since: int, limit: int, *, by_meaning: bool
+    ) -> set[tuple[str, str]]:
+        """Those users (space, user) of whom `limit` turns or more that came after the turn `since` are not indexed by
+        words, or `by_meaning` not embedded.
+        """
+        bound = {
+            "users": json.dumps(sorted(users)), "generation": generation, "since": since, "limit": limit,
+            "by_meaning": by_meaning,
+        }  # fmt: skip
+        return {(row["space"], row["user_id"]) for row in await self._database.read(USERS_BEHIND, bound)}
 
     async def record_words(
         self, generation: str, seen: ThreadProgress, words_to: int, vectors_to: int

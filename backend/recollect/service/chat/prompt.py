@@ -1,6 +1,7 @@
 """From a request to the prompt that is sent for it: epoch, rewriting, recall, window, messages."""
 
 from dataclasses import dataclass, replace
+from functools import partial
 
 from recollect.domain.chat import ContextBlock, Conversation, SentPrompt
 from recollect.domain.identity import place_of
@@ -19,6 +20,7 @@ from recollect.domain.prompt import (
     render_memories,
 )
 from recollect.errors import ModelUnavailable, TooLarge
+from recollect.infra.off_loop import off_loop
 from recollect.service.chat.context import Known, Recalled, RecallSource
 from recollect.service.chat.epoch import Draft, Wanted, first_new
 from recollect.service.chat.post_turn_jobs import Leaving
@@ -54,7 +56,7 @@ class PromptMaker:
         """Raises TooLarge, with both numbers, for what cannot fit."""
         draft = Draft.begin(wanted, conversation)
         prompt, tokens = await self._fit(draft)
-        messages = prompt_bytes(prompt.messages)
+        messages, detail = await off_loop(prompt.messages, partial(_written, draft, prompt))
         return Prepared(
             sent=SentPrompt(
                 epoch=draft.epoch,
@@ -63,7 +65,7 @@ class PromptMaker:
                 block_position=draft.block_place,
                 messages=messages,
                 new_from=prompt.new_from,
-                detail=_detail(draft, messages, prompt.new_from),
+                detail=detail,
                 follows=None if conversation.epoch is None else conversation.epoch.revision,
             ),
             messages=prompt.messages,
@@ -197,6 +199,11 @@ async def _within(wanted: Wanted, recalled: Recalled, room: int) -> tuple[Recall
         passed = {**recalled.passed_over, "no room": recalled.passed_over.get("no room", 0) + dropped}
         recalled = replace(recalled, memories=memories, passed_over=passed)
     return recalled, render_memories(memories) if memories else ""
+
+
+def _written(draft: Draft, prompt: Prompt) -> tuple[bytes, JsonObject]:
+    messages = prompt_bytes(prompt.messages)
+    return messages, _detail(draft, messages, prompt.new_from)
 
 
 def _detail(draft: Draft, messages: bytes, new_from: int) -> JsonObject:

@@ -23,6 +23,7 @@ from recollect.infra.backends.configured import Backends
 from recollect.infra.journal.chats import SqlChatStore
 from recollect.infra.journal.people import SqlPresetStore
 from recollect.infra.journal.threads import SqlThreadStore
+from recollect.infra.off_loop import off_loop
 from recollect.service.chat.ending import ChatEnding, Done
 from recollect.service.chat.epoch import Wanted
 from recollect.service.chat.prompt import Prepared, PromptMaker
@@ -131,12 +132,14 @@ class Chat:
                 shown = await self._images.taken_out(thread, (*request.earlier, *request.turns))
                 earlier = len(request.earlier)
                 request = replace(request, earlier=shown.turns[:earlier], turns=shown.turns[earlier:])
-                joined = await self._joined(thread, request)
+                said = [(turn.content, turn.parts, turn.tool_calls) for turn in request.turns]
+                digest = await off_loop(said, request.digest)
+                joined = await self._joined(thread, request, digest)
                 if joined is not None:
                     return joined
                 async with self._images.kept(thread, shown):
                     accepted, conversation = await self._accepted(lane, thread, request)
-                live = LiveTurn(accepted, request.digest())
+                live = LiveTurn(accepted, digest)
                 self.live.add(live)
                 lane.waiting.append(_Waiting(live, request, conversation))
                 if lane.runner is None:
@@ -173,7 +176,7 @@ class Chat:
         """Whether a request with this key came to the thread before."""
         return key is not None and await self._store.requested(thread, key) is not None
 
-    async def _joined(self, ref: ThreadRef, request: ChatRequest) -> LiveTurn | None:
+    async def _joined(self, ref: ThreadRef, request: ChatRequest, digest: bytes) -> LiveTurn | None:
         """The turn that this request asked for already, if it did."""
         if request.key is None and not self.live.is_any_running(ref):
             return None
@@ -184,15 +187,15 @@ class Chat:
             known = await self._store.requested(ref, request.key)
             if known is None:
                 return None
-            digest, answer = known
-            if digest != request.digest():
+            asked, answer = known
+            if asked != digest:
                 raise InvalidInput(
                     "Idempotency-Key: it was used for another message of this thread", field="Idempotency-Key"
                 )
             if answer.status == "failed":
                 return None  # It was never answered: the client may well ask again, while nothing was said since.
             return await self._live_or_stored(thread, answer)
-        return self.unheard(thread, request.digest())
+        return self.unheard(thread, digest)
 
     def unheard(self, thread: Thread, digest: bytes) -> LiveTurn | None:
         """The answer to just this request that runs and that nobody listens to: its client lost its connection."""

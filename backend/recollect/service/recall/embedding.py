@@ -5,6 +5,7 @@ import logging
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from math import ceil
 
 import numpy as np
 
@@ -43,6 +44,8 @@ class Embedded:
     """With the model in it, once it has vectors."""
     unfinished: list[ThreadRef]
     """Threads with more to do."""
+    untouched: list[ThreadRef]
+    """Those that the batch had no room for."""
     unwritable: dict[tuple[str, str], IndexUnavailable] = field(default_factory=dict)
     """Owners, by space and user, whose index could not be written; their threads are unfinished."""
 
@@ -65,15 +68,15 @@ class MeaningIndexer:
         return self.embedded_in.total()
 
     async def embed_threads(
-        self, generation: Generation, threads: Sequence[ThreadRef], *, live: bool
+        self, generation: Generation, groups: Sequence[Sequence[ThreadRef]], *, live: bool
     ) -> Embedded:
-        """Embed what waits in these threads, one batch at most.
+        """Embed what waits in these threads, one batch at most, of which each group gets a fair share.
 
         Raises EmbedderUnavailable; then nothing was recorded.
         """
-        batch, unfinished = await self._gather(generation, threads)
+        batch, unfinished, untouched = await self._gather(generation, groups)
         vectors = await self.vectors_of(generation, [row for _, _, rows in batch for row in rows])
-        outcome = Embedded(await self.fitting(generation, vectors), unfinished)
+        outcome = Embedded(await self.fitting(generation, vectors), unfinished, untouched)
         start = 0
         for seen, vectors_to, rows in batch:
             mine = vectors[start : start + len(rows)]
@@ -89,27 +92,32 @@ class MeaningIndexer:
         return outcome
 
     async def _gather(
-        self, generation: Generation, threads: Sequence[ThreadRef]
-    ) -> tuple[list[_Part], list[ThreadRef]]:
+        self, generation: Generation, groups: Sequence[Sequence[ThreadRef]]
+    ) -> tuple[list[_Part], list[ThreadRef], list[ThreadRef]]:
         batch: list[_Part] = []
         unfinished: list[ThreadRef] = []
-        room = BATCH
-        for thread in threads:
-            if room <= 0:
-                unfinished.append(thread)
-                continue
-            seen = await self.words.ledger.progress(generation.name, thread)
-            # A thread that was edited comes again when its new words are indexed.
-            if seen is None or not seen.vectors_behind or seen.is_stale:
-                continue
-            placed = await self.words.turns.turns(thread, seen.vectors_to + 1, seen.words_to, limit=room)
-            is_all = len(placed) < room
-            rows = [row for each in placed if (row := turn_row(seen.thread, each.turn)) is not None]
-            batch.append((seen, seen.words_to if is_all else placed[-1].position, rows))
-            room -= len(placed)
-            if not is_all:
-                unfinished.append(thread)
-        return batch, unfinished
+        untouched: list[ThreadRef] = []
+        left = BATCH
+        for number, threads in enumerate(groups):
+            share = ceil(left / (len(groups) - number))
+            left -= share
+            for thread in threads:
+                if share <= 0:
+                    untouched.append(thread)
+                    continue
+                seen = await self.words.ledger.progress(generation.name, thread)
+                # A thread that was edited comes again when its new words are indexed.
+                if seen is None or not seen.vectors_behind or seen.is_stale:
+                    continue
+                placed = await self.words.turns.turns(thread, seen.vectors_to + 1, seen.words_to, limit=share)
+                is_all = len(placed) < share
+                rows = [row for each in placed if (row := turn_row(seen.thread, each.turn)) is not None]
+                batch.append((seen, seen.words_to if is_all else placed[-1].position, rows))
+                share -= len(placed)
+                if not is_all:
+                    unfinished.append(thread)
+            left += share
+        return batch, unfinished, untouched
 
     async def _keep(
         self,

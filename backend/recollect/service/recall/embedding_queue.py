@@ -3,12 +3,14 @@
 from collections import Counter, OrderedDict
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, field
+from math import ceil
 
 from recollect.domain.model import Note, ThreadRef
 from recollect.domain.paths import owner_folder
 from recollect.domain.recall.rows import TURN, Generation, IndexRow, ThreadProgress
 from recollect.errors import IndexUnavailable
 from recollect.service.recall.embedding import BATCH, MeaningIndexer
+from recollect.service.recall.words import User
 
 
 class EmbeddingQueue:
@@ -26,7 +28,8 @@ class EmbeddingQueue:
         self._words = meaning.words
         self._live = live
         self._adopt = adopt
-        self._threads: OrderedDict[ThreadRef, None] = OrderedDict()
+        self._threads: dict[User, OrderedDict[ThreadRef, None]] = {}
+        """Whoever waited longest for a turn first; of each user, the newest thread last."""
         self._note_owners: dict[str, None] = {}
         self._refused_owners: dict[str, None] = {}
         self.refused: dict[str, int] = {}
@@ -38,10 +41,16 @@ class EmbeddingQueue:
     @property
     def threads(self) -> int:
         """How many threads wait."""
-        return len(self._threads)
+        return sum(map(len, self._threads.values()))
 
-    def add_threads(self, keys: Iterable[ThreadRef]) -> None:
-        self._threads.update(dict.fromkeys(keys))
+    @property
+    def users(self) -> set[User]:
+        """Whose threads wait."""
+        return set(self._threads)
+
+    def add_threads(self, threads: Iterable[ThreadRef]) -> None:
+        for thread in threads:
+            self._threads.setdefault((thread.space, thread.user_id), OrderedDict())[thread] = None
 
     def add_notes_of(self, owners: Iterable[str]) -> None:
         self._note_owners.update(dict.fromkeys(owners))
@@ -77,19 +86,35 @@ class EmbeddingQueue:
             await self.count_refused()
 
     async def _embed_threads(self) -> dict[str, IndexUnavailable]:
-        # The newest first: who is talking now is not kept waiting by a large import.
-        taken = [self._threads.popitem()[0] for _ in range(min(BATCH, len(self._threads)))]
-        more: Iterable[ThreadRef] = reversed(taken)
+        """Users take turns. Of each the newest thread comes first, so that a large import keeps nobody waiting who is
+        talking now; one with more to do then comes after the user's others, whatever is added to it meanwhile.
+        """
+        users = list(self._threads)[:BATCH]
+        number = ceil(BATCH / max(1, len(users)))
+        taken = {user: self._take(user, number) for user in users}
+        begun: set[ThreadRef] = set().union(*taken.values())
+        untouched: set[ThreadRef] = set()
+        unwritable = {}
         try:
-            outcome = await self._meaning.embed_threads(self._live(), taken, live=True)
+            outcome = await self._meaning.embed_threads(self._live(), list(taken.values()), live=True)
             self._adopt(outcome.generation)
-            more = outcome.unfinished
+            begun, untouched = set(outcome.unfinished), set(outcome.untouched)
+            unwritable = outcome.unwritable
         finally:
-            for key in more:
-                if key not in self._threads:
-                    self._threads[key] = None
-                    self._threads.move_to_end(key, last=False)
-        return {owner_folder(*user): error for user, error in outcome.unwritable.items()}
+            for user, keys in taken.items():
+                waiting = self._threads.pop(user, OrderedDict())
+                waiting.update(dict.fromkeys(key for key in reversed(keys) if key in untouched))
+                for key in keys:
+                    if key in begun:
+                        waiting[key] = None
+                        waiting.move_to_end(key, last=False)
+                if waiting:
+                    self._threads[user] = waiting
+        return {owner_folder(*user): error for user, error in unwritable.items()}
+
+    def _take(self, user: User, number: int) -> list[ThreadRef]:
+        threads = self._threads[user]
+        return [threads.popitem()[0] for _ in range(min(number, len(threads)))]
 
     async def _embed_owners(
         self, owners: dict[str, None], embed: Callable[[str], Awaitable[Generation]]

@@ -13,7 +13,7 @@ from recollect.service.coordination import RetryLoop
 from recollect.service.recall.embedding import MeaningIndexer, ModelCheck
 from recollect.service.recall.embedding_queue import EmbeddingQueue
 from recollect.service.recall.generations import Generations, IndexInspector
-from recollect.service.recall.words import WordQueue
+from recollect.service.recall.words import User, WordQueue
 
 _log = logging.getLogger("recollect.index")
 
@@ -25,7 +25,7 @@ class Indexer:
     and a vault that cannot be read notes alone.
     """
 
-    def __init__(self, meaning: MeaningIndexer, *, delay_seconds: float) -> None:
+    def __init__(self, meaning: MeaningIndexer, *, delay_seconds: float, most_behind: int = 5_000) -> None:
         self.words, self.meaning = meaning.words, meaning
         self._store, self._ledger, self._corpus_cache = (
             self.words.store,
@@ -47,6 +47,10 @@ class Indexer:
         self._owner_in_work: str | None = None
         """Whose notes are being indexed."""
         self._scanned = False
+        self._most_behind = most_behind
+        self._newest_turn = 0
+        """When the live generation was opened: what came before is not held against those who add."""
+        self._overtaken: set[User] = set()
         self._changed = asyncio.Event()
         self._words_turn, self._meaning_turn = asyncio.Lock(), asyncio.Lock()
         loop = partial(RetryLoop, delay_seconds=delay_seconds, on_change=self._changed.set)
@@ -89,6 +93,7 @@ class Indexer:
         live = await self._open_live()
         self._corpus_cache.serve(live.name)
         await self._inspector.begin(live.name)
+        self._newest_turn = await self._ledger.newest_turn()
         self._words_loop.start("index-words")
         self._notes_loop.start("index-notes")
         self._meaning_loop.start("index-meaning")
@@ -146,6 +151,7 @@ class Indexer:
         await self._expect_all_notes(live)
         self.remaking = True
         self._damaged.clear()
+        self._newest_turn = await self._ledger.newest_turn()
         await self._inspector.begin(live.name)
         self._corpus_cache.serve(live.name)
         await self.generations.discard_others()
@@ -183,6 +189,25 @@ class Indexer:
     def waiting(self) -> tuple[int, int]:
         """How many threads wait to be indexed, and how many to be embedded."""
         return len(self._behind), self._unembedded.threads
+
+    @property
+    def overtaken(self) -> set[User]:
+        """Users who add faster than search takes in: so many of their messages, or more, can't be found yet.
+
+        Nobody while the index can't be written or the embedding model does not answer: that must not stop an add.
+        """
+        is_out_of_order = self.remaking or self.words_problem or self.meaning_problem
+        return set() if is_out_of_order else self._overtaken
+
+    async def _count_overtaken(self) -> None:
+        by_meaning = self._embedder is not None and self.model_mismatch is None
+        self._overtaken = await self._ledger.users_behind(
+            self.live.name,
+            self._behind.users | self._unembedded.users | self._overtaken,
+            self._newest_turn,
+            self._most_behind,
+            by_meaning=by_meaning,
+        )
 
     @property
     def notes_waiting(self) -> int:
@@ -232,6 +257,7 @@ class Indexer:
                 for owner, problem in (await self._behind.index(self.live.name)).items():
                     problems.append(problem)
                     await self._suspect(owner)
+                await self._count_overtaken()
                 self._meaning_loop.wake()
                 await self._inspector.inspect_some()
                 if problems and not await self._replace_if_gone():
@@ -313,6 +339,7 @@ class Indexer:
                 unusable = await self._unembedded.embed_some()
                 for owner in unusable:
                     await self._suspect(owner)
+                await self._count_overtaken()
             if unusable:
                 raise next(iter(unusable.values()))
             self._changed.set()
@@ -337,6 +364,7 @@ class Indexer:
     async def swap_to(self, generation: Generation) -> Generation:
         """Make another generation the live one; the caller holds the loops. Returns the one it was."""
         old = self.live
+        self._newest_turn = await self._ledger.newest_turn()
         await self._store.promote(generation.name)
         self.generations.live, self.generations.building = generation, None
         self._inspector.waiting.clear()  # What was just made and proven needs no inspection.

@@ -210,8 +210,8 @@ class Reindexer:
 
     async def _embed(self, building: Generation, threads: list[ThreadRef]) -> Generation:
         while threads:
-            outcome = await self.meaning.embed_threads(building, threads, live=False)
-            building, threads = outcome.generation, outcome.unfinished
+            outcome = await self.meaning.embed_threads(building, [threads], live=False)
+            building, threads = outcome.generation, outcome.unfinished + outcome.untouched
             for problem in outcome.unwritable.values():
                 raise problem
         return building

@@ -30,6 +30,9 @@ from recollect.infra.vault import Vault
 from recollect.service.coordination import OwnerLocks
 from recollect.service.recall.corpus_cache import CorpusCache
 
+User = tuple[str, str]
+"""Space and user."""
+
 _TURNS_AT_ONCE = 500
 _log = logging.getLogger("recollect.index")
 
@@ -192,6 +195,8 @@ class WordQueue:
         self._to_embed = to_embed
         self._waiting: dict[ThreadRef, None] = {}
         self._in_work: dict[ThreadRef, None] = {}
+        self.users: set[User] = set()
+        """Whose threads were indexed last."""
 
     def __len__(self) -> int:
         return len(self._waiting) + len(self._in_work)
@@ -224,8 +229,8 @@ class WordQueue:
             self._in_work = {}
         return unwritable
 
-    async def _by_owner(self, generation: str) -> dict[tuple[str, str], list[ThreadRef]]:
-        owners: defaultdict[tuple[str, str], list[ThreadRef]] = defaultdict(list)
+    async def _by_owner(self, generation: str) -> dict[User, list[ThreadRef]]:
+        owners: defaultdict[User, list[ThreadRef]] = defaultdict(list)
         for thread in list(self._in_work):
             seen = await self._words.ledger.progress(generation, thread)
             if seen is not None and seen.words_behind:
@@ -234,6 +239,7 @@ class WordQueue:
             del self._in_work[thread]
             if seen is not None and seen.vectors_behind:
                 self._to_embed([thread])
+        self.users = set(owners)
         return owners
 
 

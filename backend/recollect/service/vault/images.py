@@ -148,8 +148,9 @@ class Images:
             if name is None or content is None:
                 missing.append(url)
                 continue
-            urls[name] = await asyncio.to_thread(data_url, name, content)
-            sent |= _on_the_wire(urls[name], url)
+            wire = await asyncio.to_thread(_on_the_wire, name, content)
+            urls[name] = next(iter(wire))
+            sent |= dict.fromkeys(wire, url)
         if not wanted:
             return Opened(list(messages))
         return Opened(put_back(messages, urls), tuple(missing), sent)
@@ -238,7 +239,11 @@ def _taken_out(turns: tuple[NewTurn, ...]) -> Shown:
     return replace(shown, turns=tuple(changed))
 
 
-def _on_the_wire(url: str, referring: str) -> dict[str, str]:
-    """An engine takes the data URL, or its base64 alone."""
-    content = url.partition(",")[2]
-    return {url: referring, **({content: referring} if len(content) >= _LEAST_TELLING else {})}
+def _on_the_wire(name: str, content: bytes) -> dict[str, None]:
+    """What an engine may take for an image: the data URL, or its base64 alone.
+
+    Keys of a dict, because to hash them takes as long as to make them.
+    """
+    url = data_url(name, content)
+    encoded = url.partition(",")[2]
+    return dict.fromkeys([url, encoded] if len(encoded) >= _LEAST_TELLING else [url])

@@ -1,5 +1,6 @@
-"""Long queries, many values and long histories keep the event loop, and so everybody else, for 20 ms at most."""
+"""Long queries and texts, large images, many values and long histories keep the event loop, and so everybody else, for 20 ms at most."""
 
+import base64
 import json
 import random
 from collections.abc import AsyncIterator, Callable
@@ -100,3 +101,25 @@ async def test_a_longer_history_is_refused_by_a_limit_that_it_names(home: Home) 
     assert answer.status_code == 400
     assert answer.json()["error"]["param"] == "messages"
     assert "at most 5000" in answer.json()["error"]["message"]
+
+
+@pytest.mark.parametrize("text", ["words and words, ", "Wörter, 年月 "], ids=["latin", "other scripts"])
+@pytest.mark.parametrize("door", ["openai", "native"])
+async def test_a_long_text(home: Home, door: str, text: str) -> None:
+    def body(number: int) -> Json:
+        long = f"{number} {text * (2_000_000 // len(text))}"
+        return {"messages": [said(long)]} if door == "openai" else {"content": long}
+
+    path = CHAT if door == "openai" else "/api/v1/threads/long/messages"
+    assert await pause(home, path, body) < LONGEST
+
+
+@pytest.mark.parametrize("door", ["openai", "native"])
+async def test_a_large_image(home: Home, door: str) -> None:
+    def body(number: int) -> Json:
+        content = base64.b64encode(random.Random(number).randbytes(8 * 1024 * 1024)).decode()
+        parts = [{"type": "image_url", "image_url": {"url": f"data:image/png;base64,{content}"}}]
+        return {"messages": [{"role": "user", "content": parts}]} if door == "openai" else {"parts": parts}
+
+    path = CHAT if door == "openai" else "/api/v1/threads/image/messages"
+    assert await pause(home, path, body) < LONGEST

@@ -1,13 +1,20 @@
 """What one user may queue, and what the others notice of it."""
 
+import asyncio
 from pathlib import Path
+
+import pytest
 
 from recollect.app import open_app
 from recollect.domain.job import BOUNDARY, TRANSCRIBE, Job
 from recollect.domain.strategy import STRATEGY
+from recollect.entrypoints.cli.client import HomeClient, add_all
+from recollect.errors import TooMuchQueued
+from recollect.service.coordination import no_progress
 from recollect.settings import Settings
-from tests.fakes import FakeClock
-from tests.http_client import add_one, client_of, error_of, opened
+from tests.eventually import eventually
+from tests.fakes import FakeClock, FakeEmbedder
+from tests.http_client import add_one, client_of, error_of, message, opened
 
 MESSAGE = {"sender_id": "ann", "role": "user", "timestamp": 1, "content": "hello"}
 
@@ -37,6 +44,30 @@ async def test_past_a_users_limit_adds_wait_and_nobody_elses_do(tmp_path: Path) 
             if job.kind == TRANSCRIBE:
                 assert await app.jobs.wait_for(job.job_id, 10)
         assert await add("t5", "ann") == 202
+
+
+async def test_an_add_waits_while_search_is_too_far_behind_its_user(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = FakeEmbedder()
+    monkeypatch.setattr("recollect.assembly.embedder_of", lambda settings: model)
+    model.go_on.clear()
+    async with opened(tmp_path, limits={"unsearched": 3}) as home:
+        await home.add("t", "one", "two", "three", user_id="ann")
+        await eventually(lambda: bool(home.app.search.indexer.overtaken))
+        refused = await add_one(home.client, "t", "four")
+        assert (refused.status_code, error_of(refused)["code"]) == (429, "too_much_queued")
+        assert int(refused.headers["Retry-After"]) > 0
+        assert (await add_one(home.client, "another user's", "hello")).status_code == 202
+
+        monkeypatch.setattr(TooMuchQueued, "retry_after", 0.01)
+        command = asyncio.create_task(
+            add_all(HomeClient(home.client), "t", "ann", [message("four")], no_progress)
+        )
+        await asyncio.wait([command], timeout=0.1)
+        assert not command.done(), "the command line waits"
+        model.go_on.set()
+        assert [receipt["status"] for receipt in await command] == ["accepted"]
 
 
 async def test_a_long_history_is_made_into_no_more_jobs_than_may_wait(tmp_path: Path) -> None:

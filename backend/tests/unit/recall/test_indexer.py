@@ -12,7 +12,7 @@ from recollect.domain.access import Caller
 from recollect.domain.model import ThreadRef
 from recollect.domain.recall.rows import FORMAT, Generation
 from recollect.errors import EmbedderUnavailable
-from recollect.service.recall.embedding import PROBE
+from recollect.service.recall.embedding import BATCH, PROBE
 from recollect.service.recall.search import Search
 from recollect.service.recall.verify import meaning_problem
 from tests.eventually import eventually
@@ -246,3 +246,49 @@ def test_a_model_is_known_by_its_name_and_the_digest_of_its_files(
     made_with: str | None, configured: str, fits: bool
 ) -> None:
     assert Generation("g1", FORMAT, made_with, 4).holds_vectors_of(configured) is fits
+
+
+async def test_search_is_overtaken_by_whoever_adds_too_much_until_it_caught_up(house: House) -> None:
+    house.indexer._most_behind = 3
+    embedder(house).go_on.clear()
+    await house.add("a", "red one", "red two", "red three")
+    await house.add("b", "blue one", "blue two", user_id="bob")
+    await eventually(lambda: house.indexer.overtaken == {("default", "ann")})
+    assert await house.texts("red") == {"red one", "red two", "red three"}, "words come first"
+    embedder(house).go_on.set()
+    await house.settled()
+    assert house.indexer.overtaken == set()
+
+
+async def test_an_embedder_that_is_down_and_a_backlog_from_before_the_start_stop_nobody(house: House) -> None:
+    house.indexer._most_behind = 3
+    embedder(house).fail = "down"
+    await house.add("a", *(f"red {number}" for number in range(9)))
+    await eventually(lambda: house.indexer.meaning_problem is not None and not house.indexer._behind)
+    assert house.indexer.overtaken == set()
+    embedder(house).fail = None
+    embedder(house).go_on.clear()
+    await house.reopen()
+    house.indexer._most_behind = 3
+    await house.add("a", "one more")
+    await eventually(lambda: embedder(house).waiting > 0 and not house.indexer._behind)
+    assert house.indexer.overtaken == set()
+    embedder(house).go_on.set()
+
+
+async def test_neither_a_user_nor_a_thread_keeps_another_from_being_embedded(house: House) -> None:
+    model = embedder(house)
+    model.go_on.clear()
+    await house.add("first", "first")
+    await eventually(lambda: model.waiting > 0)
+    await house.add("b", "of another user", user_id="bob")
+    await house.add("quiet", "of another thread")
+    await house.add("busy", *(f"busy {number}" for number in range(5 * BATCH)))
+    await eventually(lambda: not house.indexer._behind)
+    model.go_on.set()
+    await house.settled()
+    embedded = [{text.partition(": ")[2] or text for text in call} for call in model.calls]
+    turns = {text: number for number, call in enumerate(embedded) for text in call}
+    assert turns["of another user"] == 1
+    assert turns["of another thread"] == 2
+    assert len(model.calls) <= 1 + 6

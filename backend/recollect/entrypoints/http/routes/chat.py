@@ -5,7 +5,7 @@ from functools import partial
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Header, Query, Request, Response
-from fastapi.responses import JSONResponse, StreamingResponse
+from fastapi.responses import StreamingResponse
 
 from recollect.entrypoints.http import chat_schemas as schemas
 from recollect.entrypoints.http import sse
@@ -103,6 +103,6 @@ async def _streamed(live: LiveTurn, after: Offset | None = None) -> Response:
 async def _whole(live: LiveTurn) -> Response:
     await live.wait()
     if live.error is None:
-        return JSONResponse(schemas.ChatAnswer.of(live).model_dump())
+        return await sse.json_answer(schemas.ChatAnswer.of(live).model_dump())
     body = {**body_of(live.error), **sse.turns_of(live)}
-    return JSONResponse(body, status_of(live.error), headers=headers_of(live.error))
+    return await sse.json_answer(body, status_of(live.error), headers_of(live.error))

@@ -34,7 +34,8 @@ async def add(home: Home, caller: Calling, body: AddBody, request: Request) -> a
     )
     note(request, thread=body.session_id, user=append.user_id)
     size, backlog = request.scope[BODY_BYTES], home.settings.limits.backlog
-    await refuse_backlog(home.THREADS, home.jobs, home.quotas, append, size, backlog)
+    overtaken = home.search.indexer.overtaken
+    await refuse_backlog(home.THREADS, home.jobs, overtaken, home.quotas, append, size, backlog)
     receipts = await memorize(home.THREADS, append)
     home.metrics.observe_messages(receipt.status for receipt in receipts)
     note(request, turn=_turns_named(receipts))
