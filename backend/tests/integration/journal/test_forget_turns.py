@@ -64,6 +64,10 @@ async def in_order(home: Home) -> None:
     assert (await home.app.forgotten_verifier.verify()).problems == []
 
 
+async def test_the_proof_holds_in_a_home_in_which_nothing_was_forgotten(home: Home) -> None:
+    assert (await home.app.forgotten_verifier.verify()).problems == []
+
+
 async def test_its_memcell_keeps_its_id_and_loses_the_turn(home: Home) -> None:
     ((before, _),) = await home.app.cells.list_cells(ThreadRef("default", "ann", "t1"))
     await forgotten(home, "t-2")

@@ -208,7 +208,8 @@ def _quotes(
 
 
 def _free_pages(image: bytes, size: int) -> Iterator[bytes]:
-    """What stands on the pages of SQLite's free list, but for the list itself."""
+    """What stands on the pages of SQLite's free list, but for the list itself and the numbers of pages it had."""
+    pages = len(image) // size
 
     def number(place: int) -> int:
         return int.from_bytes(image[place : place + 4], "big")
@@ -217,7 +218,8 @@ def _free_pages(image: bytes, size: int) -> Iterator[bytes]:
     while trunk:
         start = (trunk - 1) * size
         count = number(start + 4)
-        yield image[start + 8 + 4 * count : start + size]
+        words = range(start + 8 + 4 * count, start + size, 4)
+        yield b"".join(image[place : place + 4] for place in words if number(place) > pages)
         for leaf in range(count):
             page = (number(start + 8 + 4 * leaf) - 1) * size
             yield image[page : page + size]
