@@ -6,7 +6,8 @@ from functools import partial
 
 from recollect.domain.boundary import BoundaryRules
 from recollect.domain.breaker import Breaker
-from recollect.domain.entries.entry import EntryChange, EntryJob
+from recollect.domain.entries.entry import EntryChange
+from recollect.domain.job import JobSpec
 from recollect.domain.model import ThreadRef
 from recollect.failpoints import FailPoints
 from recollect.infra.addresses import Addresses, is_loopback
@@ -360,5 +361,5 @@ class Assembly:
     def _thread_changed(self, thread: ThreadRef) -> None:
         self.search.indexer.thread_changed(thread)
 
-    def _after_a_person(self, change: EntryChange, kinds: frozenset[str]) -> list[EntryJob]:
+    def _after_a_person(self, change: EntryChange, kinds: frozenset[str]) -> list[JobSpec]:
         return self.tuning().after_person(kinds, change.space, change.owner, self.clock())

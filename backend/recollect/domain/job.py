@@ -64,9 +64,13 @@ class JobSpec:
 
     kind: str
     lane: str
-    thread: ThreadRef
     payload: JsonObject = field(default_factory=dict)
     dedupe: str = ""
+    delay_ms: int = 0
+    restart: bool = False
+    """Restart the delay of an equal job that is already queued."""
+    every: int = 1
+    """Queue it once every N times."""
 
 
 BOUNDARY = "boundary"

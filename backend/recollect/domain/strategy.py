@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Literal
 
-from recollect.domain.entries.entry import CASES, FACTS, EntryJob
-from recollect.domain.job import Job
+from recollect.domain.entries.entry import CASES, FACTS
+from recollect.domain.job import Job, JobSpec
 from recollect.domain.model import JsonObject, ThreadRef
 from recollect.domain.paths import agent_folder, owner_folder
 
@@ -71,7 +71,7 @@ class Tuning:
 
     def after(
         self, event: Event, space: str, owner: str, now: int, cause: "Cause | None" = None
-    ) -> list[EntryJob]:
+    ) -> list[JobSpec]:
         """What a change of an owner's entries sets off. Its receipts go to the memcell that is the `cause`."""
         about: JsonObject = {} if cause is None else {CAUSES: [cause.as_json()]}
         return [
@@ -79,7 +79,7 @@ class Tuning:
             for strategy in self._on(event)
         ]
 
-    def after_cell(self, closed: "ClosedCell", now: int) -> list[EntryJob]:
+    def after_cell(self, closed: "ClosedCell", now: int) -> list[JobSpec]:
         """What the closing of a memcell sets off; an agent's memory only where it used tools."""
         about = {"cell": closed.memcell_id}
         user, agent = owner_folder(closed.space, closed.user_id), agent_folder(closed.space, closed.agent_id)
@@ -96,7 +96,7 @@ class Tuning:
             if strategy.for_mode == "chat" or closed.has_tools
         ]
 
-    def after_person(self, kinds: Collection[str], space: str, owner: str, now: int) -> list[EntryJob]:
+    def after_person(self, kinds: Collection[str], space: str, owner: str, now: int) -> list[JobSpec]:
         """What follows when a person changed an owner's entries of these kinds."""
         events: dict[str, Event] = {FACTS: "facts changed", CASES: "case written"}
         return [
@@ -152,10 +152,10 @@ def tuning_of(triggers: Mapping[str, Trigger | None], mode: Literal["chat", "age
 
 def _job(
     strategy: Strategy, trigger: Trigger, space: str, owner: str, subject: JsonObject, now: int
-) -> EntryJob:
+) -> JobSpec:
     own = strategy.own_lane or trigger != Trigger()
     about: Sequence[object] = () if strategy.own_lane else tuple(subject.values())
-    return EntryJob(
+    return JobSpec(
         kind=STRATEGY,
         lane=own_lane(strategy.name, owner) if own else memory_lane(owner),
         payload={"strategy": strategy.name, "owner": owner, **subject},
@@ -166,10 +166,10 @@ def _job(
     )
 
 
-def skills_job(owner: str) -> EntryJob:
+def skills_job(owner: str) -> JobSpec:
     """Looks through all skills of an agent, even where skills are off: one may hold words of a forgotten case."""
     payload = {"strategy": "skill", "owner": owner, "asked": True}
-    return EntryJob(STRATEGY, own_lane("skill", owner), payload, "skill")
+    return JobSpec(STRATEGY, own_lane("skill", owner), payload, "skill")
 
 
 def own_lane(strategy: str, owner: str) -> str:

@@ -16,7 +16,6 @@ from recollect.domain.entries.entry import (
     SKILLS,
     Actor,
     EntryChange,
-    EntryJob,
     KnownEntry,
 )
 from recollect.domain.entries.links import origin_ids
@@ -29,6 +28,7 @@ from recollect.domain.entries.profile import (
 )
 from recollect.domain.entries.succession import settled
 from recollect.domain.extraction.draft import OPPOSITES
+from recollect.domain.job import JobSpec
 from recollect.domain.paths import agent_folder, owner_folder
 from recollect.errors import Conflict
 from recollect.infra.journal.entries import SqlEntryStore
@@ -103,7 +103,7 @@ def _one_of_each(entries: list[KnownEntry]) -> list[KnownEntry]:
 _TRIES = 5
 _MOST_LINES = 1000
 T = TypeVar("T")
-FollowUp = Callable[[EntryChange, frozenset[str]], Sequence[EntryJob]]
+FollowUp = Callable[[EntryChange, frozenset[str]], Sequence[JobSpec]]
 """The work that a person's change brings about, by what changes and of which kinds."""
 
 

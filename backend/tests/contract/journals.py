@@ -5,8 +5,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from recollect.domain.boundary import memcell_id
-from recollect.domain.entries.entry import EntryJob
-from recollect.domain.job import Job
+from recollect.domain.job import Job, JobSpec
 from recollect.domain.model import Append, Memcell, NewTurn, Receipt, ThreadRef, Turn
 from recollect.failpoints import FailPoints
 from recollect.infra.job_engine import Handler, JobEngine
@@ -99,7 +98,7 @@ class Journal:
         """The jobs of the default space, oldest first."""
         return await self.jobs.list_jobs(space="default")
 
-    async def queue(self, thread_id: str, job: EntryJob) -> None:
+    async def queue(self, thread_id: str, job: JobSpec) -> None:
         """Queue work about a thread of the default space."""
         await self.entries.queue("default", ThreadRef("default", "me", thread_id), [job])
 

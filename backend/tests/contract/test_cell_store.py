@@ -4,8 +4,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from recollect.domain.entries.entry import EntryJob
-from recollect.domain.job import BOUNDARY, FLUSH, TRANSCRIBE
+from recollect.domain.job import BOUNDARY, FLUSH, TRANSCRIBE, JobSpec
 from recollect.domain.model import Append, Memcell, NewTurn, ThreadRef, Turn
 from recollect.domain.strategy import ClosedCell
 from recollect.errors import InvalidInput, NotFound
@@ -68,7 +67,7 @@ async def test_closing_takes_exactly_those_turns(journal: Journal) -> None:
 
 
 async def test_a_cell_whose_work_cannot_be_queued_leaves_its_turns_in_the_buffer(journal: Journal) -> None:
-    def failing(closed: ClosedCell, now: int) -> Sequence[EntryJob]:
+    def failing(closed: ClosedCell, now: int) -> Sequence[JobSpec]:
         raise InvalidInput("no strategies")
 
     a, b = await filled(journal, "a", "b")

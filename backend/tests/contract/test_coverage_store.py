@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from recollect.domain.entries.entry import EntryJob
+from recollect.domain.job import JobSpec
 from recollect.domain.model import Append, NewTurn, ThreadRef
 from recollect.domain.strategy import STRATEGY
 from recollect.errors import RecollectError
@@ -40,7 +40,7 @@ async def test_what_a_strategy_has_still_to_work_on_is_not_extracted(journal: Jo
     await journal.cells.close(ThreadRef("default", "me", "t2"), [cell_of(d, thread_id="t2")], "rules")
     await journal.queue(
         "t1",
-        EntryJob(
+        JobSpec(
             STRATEGY, "memory", {"strategy": "facts", "owner": "default/users/me", "cell": waiting.memcell_id}
         ),
     )

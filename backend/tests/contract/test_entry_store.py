@@ -13,14 +13,13 @@ from recollect.domain.entries.entry import (
     Actor,
     Deletion,
     EntryChange,
-    EntryJob,
     EntryReceipt,
     KeptAnswer,
     KnownEntry,
     Source,
     text_key,
 )
-from recollect.domain.job import ENTRIES
+from recollect.domain.job import ENTRIES, JobSpec
 from recollect.domain.model import Entry, ThreadRef
 from recollect.domain.strategy import HELD, own_lane
 from recollect.errors import Conflict, NotFound
@@ -415,7 +414,7 @@ async def test_nothing_is_written_for_a_thread_that_is_gone(entries: Entries) ->
     assert await entries.jobs() == []
 
 
-PROFILE_WORK = EntryJob(
+PROFILE_WORK = JobSpec(
     "strategy", own_lane("profile", ANN), {"strategy": "profile", "owner": ANN}, "profile", 2000, restart=True
 )
 

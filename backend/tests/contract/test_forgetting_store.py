@@ -4,10 +4,10 @@ import json
 
 import pytest
 
-from recollect.domain.entries.entry import CASES, FACTS, EntryChange, EntryJob, KnownEntry, Source
+from recollect.domain.entries.entry import CASES, FACTS, EntryChange, KnownEntry, Source
 from recollect.domain.forgetting import NOTE, OVERWRITE, SETTLE, Derived, Task
 from recollect.domain.identity import key_within_user
-from recollect.domain.job import ENTRIES, PURGE, TRANSCRIBE
+from recollect.domain.job import ENTRIES, PURGE, TRANSCRIBE, JobSpec
 from recollect.domain.model import Append, Entry, NewTurn, ThreadRef
 from recollect.domain.strategy import STRATEGY
 from recollect.infra.journal.forget.forgetting import SqlForgetting
@@ -105,6 +105,6 @@ async def test_many_who_forget_wait_for_one_overwriting(journal: Journal, store:
 async def test_skills_that_are_to_be_made_anew_are_waited_for(journal: Journal, store: SqlForgetting) -> None:
     assert not await store.skills_are_waiting()
     lane = "skill:default/agents/agent"
-    job = EntryJob(STRATEGY, lane, {"strategy": "skill", "owner": "default/agents/agent"})
+    job = JobSpec(STRATEGY, lane, {"strategy": "skill", "owner": "default/agents/agent"})
     await journal.queue("t1", job)
     assert await store.skills_are_waiting()

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
+from recollect.domain.job import JobSpec
 from recollect.domain.model import Entry, JsonObject, ThreadRef
 from recollect.domain.vault_file import WrittenFile
 
@@ -124,26 +125,11 @@ class EntryChange:
     keep_deleted: bool = False
     """Those that go are never derived again."""
     receipt: EntryReceipt | None = None
-    extra_jobs: tuple["EntryJob", ...] = field(default=())
+    extra_jobs: tuple[JobSpec, ...] = field(default=())
     marked: tuple[KnownEntry, ...] = ()
     """New versions of other entries that follow from these. Their histories always name consolidation as the actor."""
     deletions: tuple[Deletion, ...] = ()
     """Deletions of skills, which are no rows of the journal."""
-
-
-@dataclass(frozen=True, slots=True)
-class EntryJob:
-    """Work that follows from a change, queued with it."""
-
-    kind: str
-    lane: str
-    payload: JsonObject
-    dedupe: str = ""
-    delay_ms: int = 0
-    restart: bool = False
-    """Restart the delay of an equal job that is already queued."""
-    every: int = 1
-    """Queue it once every N times."""
 
 
 def entry_id(kind: str, space: str, owner: str, origin: str, strategy: str, position: int) -> str:

@@ -4,10 +4,10 @@ import json
 import sqlite3
 from collections.abc import Callable, Iterable, Sequence
 
-from recollect.domain.entries.entry import EntryJob, KeptAnswer
+from recollect.domain.entries.entry import KeptAnswer
 from recollect.domain.extraction.draft import StoredCell
 from recollect.domain.identity import thread_key, turn_number
-from recollect.domain.job import BOUNDARY, FLUSH, cells_lane
+from recollect.domain.job import BOUNDARY, FLUSH, JobSpec, cells_lane
 from recollect.domain.model import JsonObject, Memcell, ThreadRef, Turn
 from recollect.domain.paths import owner_folder
 from recollect.domain.strategy import ClosedCell, memory_lane
@@ -35,7 +35,7 @@ from recollect.infra.journal.rows import (
 )
 from recollect.infra.journal.turns import transcript_job
 
-StrategiesOf = Callable[[ClosedCell, int], Sequence[EntryJob]]
+StrategiesOf = Callable[[ClosedCell, int], Sequence[JobSpec]]
 """What follows from a memcell that is closed now."""
 
 OLDEST_BUFFERED = f"""

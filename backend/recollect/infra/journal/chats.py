@@ -160,7 +160,7 @@ class SqlChatStore(QueueingStore):
             return None
         due = queue_boundary_and_transcript(connection, thread.ref, unasked, now, self._schedule)
         follow = [
-            NewJob(job.kind, job.lane, job.thread.space, job.thread, now, json.dumps(job.payload), job.dedupe)
+            NewJob(job.kind, job.lane, thread.space, thread.ref, now, json.dumps(job.payload), job.dedupe)
             for job in jobs
         ]
         return min(due, queue_jobs(connection, follow, now)) if follow else due

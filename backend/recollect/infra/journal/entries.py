@@ -3,8 +3,9 @@
 import json
 from collections.abc import Sequence
 
-from recollect.domain.entries.entry import Deletion, EntryChange, EntryJob, EntryVersion, KnownEntry
+from recollect.domain.entries.entry import Deletion, EntryChange, EntryVersion, KnownEntry
 from recollect.domain.identity import thread_key, turn_number
+from recollect.domain.job import JobSpec
 from recollect.domain.model import ThreadRef
 from recollect.infra.journal.entry_changes import EntryWriter
 from recollect.infra.journal.entry_rows import (
@@ -190,7 +191,7 @@ class SqlEntryStore(QueueingStore):
         """
         await self._queue(lambda connection: EntryWriter(connection, change, self._clock()).apply())
 
-    async def queue(self, space: str, thread: ThreadRef | None, jobs: Sequence[EntryJob]) -> None:
+    async def queue(self, space: str, thread: ThreadRef | None, jobs: Sequence[JobSpec]) -> None:
         """Queue work that no change goes with; durable when it returns."""
         now = self._clock()
         await self._queue(lambda connection: queue_entry_jobs(connection, space, thread, jobs, now))

@@ -10,14 +10,13 @@ from recollect.domain.entries.consolidate import matter_key
 from recollect.domain.entries.entry import (
     PROFILE,
     SKILLS,
-    EntryJob,
     EntryVersion,
     KnownEntry,
     Source,
     text_key,
 )
 from recollect.domain.identity import thread_key, turn_id, turn_number
-from recollect.domain.job import ENTRIES, entries_lane
+from recollect.domain.job import ENTRIES, JobSpec, entries_lane
 from recollect.domain.markdown.entry_file import render_entry
 from recollect.domain.model import Entry, JsonObject, ThreadRef
 from recollect.domain.paths import PART_BYTES, day_of_path, entry_day, entry_path
@@ -185,7 +184,7 @@ RESTART = "UPDATE jobs SET run_at = ? WHERE lane = ? AND kind = ? AND state = 'q
 
 
 def queue_entry_jobs(
-    connection: sqlite3.Connection, space: str, thread: ThreadRef | None, jobs: Sequence[EntryJob], now: int
+    connection: sqlite3.Connection, space: str, thread: ThreadRef | None, jobs: Sequence[JobSpec], now: int
 ) -> int | None:
     """Queue each job once; one that runs every N events is held until the N-th. Returns when the first is due."""
     due: list[NewJob] = []
@@ -216,7 +215,7 @@ def _joined(connection: sqlite3.Connection, new: NewJob, causes: Sequence[JsonOb
     return new
 
 
-def _is_its_turn(connection: sqlite3.Connection, job: EntryJob) -> bool:
+def _is_its_turn(connection: sqlite3.Connection, job: JobSpec) -> bool:
     if job.every <= 1:
         return True
     ((events,),) = connection.execute(COUNT_EVENT, (job.lane, job.payload["strategy"])).fetchall()

@@ -53,7 +53,7 @@ def run_post_response_tasks(finished: FinishedTurn) -> tuple[JobSpec, ...]:
     jobs: list[JobSpec] = []
 
     def add(kind: str, lane: str, payload: JsonObject, dedupe: str = "") -> None:
-        jobs.append(JobSpec(kind, lane, thread.ref, payload, dedupe=dedupe))
+        jobs.append(JobSpec(kind, lane, payload, dedupe))
 
     if _wants_skills(finished):
         add(SKILLS, cells_lane(key), {"turns": turns}, answer)

@@ -3,7 +3,6 @@
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 
-from recollect.domain.entries.entry import EntryJob
 from recollect.domain.forgetting import (
     NOTE,
     OVERWRITE,
@@ -16,7 +15,7 @@ from recollect.domain.forgetting import (
     task_of,
 )
 from recollect.domain.identity import key_within_user, text_digest
-from recollect.domain.job import Job, NotYet
+from recollect.domain.job import Job, JobSpec, NotYet
 from recollect.domain.model import ThreadRef
 from recollect.domain.paths import copied_path, forgotten_path, owner_folder, thread_folder, transcript_path
 from recollect.domain.recall.rows import TURN, IndexRow
@@ -153,13 +152,13 @@ class Rework:
         for owner in derived.owners:
             await self.entries.queue(space, None, self._of_owner(space, owner))
 
-    def _of_owner(self, space: str, owner: str) -> list[EntryJob]:
+    def _of_owner(self, space: str, owner: str) -> list[JobSpec]:
         if "/agents/" in owner:
             return [skills_job(owner)]
         return [_now(job) for job in self.tuning().after("facts changed", space, owner, self.clock())]
 
 
-def _now(job: EntryJob) -> EntryJob:
+def _now(job: JobSpec) -> JobSpec:
     return replace(job, delay_ms=0, restart=False, every=1)
 
 

@@ -11,7 +11,6 @@ from recollect.domain.entries.entry import (
     FACTS,
     FORESIGHT,
     EntryChange,
-    EntryJob,
     EntryReceipt,
     KnownEntry,
     text_key,
@@ -21,7 +20,7 @@ from recollect.domain.entries.merge_drafts import Known, Origin, Outcome, entrie
 from recollect.domain.entries.profile import USER
 from recollect.domain.extraction.case import has_trajectory
 from recollect.domain.extraction.draft import Draft, Kind, StoredCell
-from recollect.domain.job import Job, NotYet
+from recollect.domain.job import Job, JobSpec, NotYet
 from recollect.domain.model import JsonObject
 from recollect.domain.paths import agent_folder, owner_folder
 from recollect.domain.strategy import Cause, Event, Tuning
@@ -151,7 +150,7 @@ class Remembering:
         self.fail_points.reach("remember.applied")
         return outcome
 
-    def _jobs_after(self, event: Event, origin: Origin, changed: tuple[str, ...]) -> tuple[EntryJob, ...]:
+    def _jobs_after(self, event: Event, origin: Origin, changed: tuple[str, ...]) -> tuple[JobSpec, ...]:
         cause = Cause(origin.cell.thread.ref, origin.cell.memcell_id, changed)
         return tuple(self.tuning().after(event, origin.space, origin.owner, self.clock(), cause))
 

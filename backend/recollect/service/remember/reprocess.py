@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from recollect.domain.access import Caller
-from recollect.domain.entries.entry import EntryJob
+from recollect.domain.job import JobSpec
 from recollect.domain.model import ThreadRef
 from recollect.domain.paths import agent_folder, owner_folder
 from recollect.domain.strategy import STRATEGIES, STRATEGY, Tuning, memory_lane
@@ -76,7 +76,7 @@ class Reprocessor:
         }
         wanted = [each for each in ON_CELLS if each.name in strategies]
         jobs = [
-            EntryJob(
+            JobSpec(
                 STRATEGY,
                 memory_lane(owners[each.for_mode]),
                 {"strategy": each.name, "owner": owners[each.for_mode], "cell": cell, "asked": True},

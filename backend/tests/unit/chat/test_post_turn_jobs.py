@@ -80,12 +80,11 @@ def test_each_job_names_what_it_works_on() -> None:
         JobSpec(
             SKILLS,
             cells_lane(KEY),
-            ThreadRef("default", "ann", "t1"),
             {"turns": ["t-1", "t-2", "t-4"]},
             dedupe="t-4",
         ),
-        JobSpec(TITLE, chat_lane(KEY), ThreadRef("default", "ann", "t1"), {"turns": ["t-1", "t-4"]}),
-        JobSpec(SUMMARY, chat_lane(KEY), ThreadRef("default", "ann", "t1"), leaving, dedupe="3:21"),
+        JobSpec(TITLE, chat_lane(KEY), {"turns": ["t-1", "t-4"]}),
+        JobSpec(SUMMARY, chat_lane(KEY), leaving, dedupe="3:21"),
     )
 
 

@@ -13,9 +13,9 @@ from recollect.domain.entries.entry import (
     PROFILE,
     SKILLS,
     EntryChange,
-    EntryJob,
     KnownEntry,
 )
+from recollect.domain.job import JobSpec
 from recollect.domain.model import Append, Memcell, NewTurn, ThreadRef
 from recollect.errors import Conflict, NotFound
 from recollect.infra.journal.entries import SqlEntryStore
@@ -56,9 +56,9 @@ class House:
         self.asked: list[frozenset[str]] = []
         self.entries = Entries(self.store, self.journal.threads, self.journal.transcripts, self._jobs_after)
 
-    def _jobs_after(self, change: EntryChange, kinds: frozenset[str]) -> Sequence[EntryJob]:
+    def _jobs_after(self, change: EntryChange, kinds: frozenset[str]) -> Sequence[JobSpec]:
         self.asked.append(kinds)
-        return [EntryJob("strategy", "profile:ann", {"strategy": "profile", "owner": ANN})]
+        return [JobSpec("strategy", "profile:ann", {"strategy": "profile", "owner": ANN})]
 
     async def say(self, thread: str, user: str, *texts: str) -> None:
         turns = [NewTurn("user", text, START, user, f"{thread}-m{n}") for n, text in enumerate(texts, 1)]
