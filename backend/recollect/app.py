@@ -61,7 +61,7 @@ class App(Assembly):
             await self.bring_ledger_up()
             await self.vault.open(expected=await self.transcripts.any_parts())
             await self.keys.load()
-            self.people.start_anew()
+            self.people.clear_cache()
             self.search = self.build_search()
             await self.search.indexer.start()
             self.talking = self.build_talking()

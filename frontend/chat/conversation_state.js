@@ -13,7 +13,7 @@ const PAGE = 20;
 const FAR_PAGE = 200;
 /** What a branch goes on from may stand far above it: all up to there is read, at most so many turns at once. */
 const FARTHEST = 2000;
-/** So much of an answer's length makes its next drawing wait for a millisecond: all of it is read anew each time. */
+/** So much of an answer's length makes its next drawing wait for a millisecond: all of it is read again each time. */
 const LETTERS_A_MS = 100;
 const TIME_ZONE = Intl.DateTimeFormat().resolvedOptions().timeZone;
 
@@ -62,10 +62,10 @@ export function useConversation(threadId, user, isNew, focusTurn) {
     }
   }, [threadId, user]);
 
-  /** `anew`: all that is shown, since some of it may be gone. */
-  const read = useCallback(async ({ anew = false } = {}) => {
+  /** `again`: all that is shown, since some of it may be gone. */
+  const read = useCallback(async ({ again = false } = {}) => {
     const first = !here.current.turns.length;
-    const { newest: most, around } = anew ? wholeOf(here.current, PAGE) : { newest: PAGE, around: first && focusTurn ? { turnId: focusTurn, most: PAGE } : null };
+    const { newest: most, around } = again ? wholeOf(here.current, PAGE) : { newest: PAGE, around: first && focusTurn ? { turnId: focusTurn, most: PAGE } : null };
     try {
       const [thread, newest, stretch] = await Promise.all([
         get(apiPath("threads", threadId), { user_id: user }, { signal: stopping.signal }),
@@ -73,11 +73,11 @@ export function useConversation(threadId, user, isNew, focusTurn) {
         around && readStretch(threadId, user, { around: around.turnId, max_turns: around.most }, stopping.signal).catch(noneAtAll),
       ]);
       const isFollowed = (turn) => following.current.has(turn.turn_id);
-      const isThere = stretch?.turns.length && newest.turns.length && (anew || stretch.turns.some((turn) => turn.turn_id === focusTurn));
+      const isThere = stretch?.turns.length && newest.turns.length && (again || stretch.turns.some((turn) => turn.turn_id === focusTurn));
       const whole = isThere ? spanned(stretch, newest) : { ...newest, gap: null };
       change((before) => {
         const streaming = before.turns.filter(isFollowed);
-        const read = anew || !before.turns.length ? { ...whole, receipts: { ...before.receipts, ...whole.receipts } } : withNewest(before, newest);
+        const read = again || !before.turns.length ? { ...whole, receipts: { ...before.receipts, ...whole.receipts } } : withNewest(before, newest);
         // What streams here is newer than what was read.
         return { ...read, thread, turns: merged(read.turns, streaming), loading: false, error: null };
       });
@@ -92,9 +92,9 @@ export function useConversation(threadId, user, isNew, focusTurn) {
 
   useEffect(() => {
     if (!isNew) read();
-    const returned = () => document.visibilityState === "visible" && here.current.turns.length && read({ anew: true });
+    const returned = () => document.visibilityState === "visible" && here.current.turns.length && read({ again: true });
     document.addEventListener("visibilitychange", returned);
-    const silence = onThreadChanged(({ threadId: changed, forgotten: anew }) => changed === threadId && here.current.turns.length && read({ anew }));
+    const silence = onThreadChanged(({ threadId: changed, forgotten: again }) => changed === threadId && here.current.turns.length && read({ again }));
     return () => {
       document.removeEventListener("visibilitychange", returned);
       silence();

@@ -30,7 +30,7 @@ export function withNewest({ turns, receipts, next, gap }, newest) {
 /** The newest turns alone. */
 export const beyondGap = ({ turns, next, gap }) => (gap ? { turns: turns.filter(isAfter(gap)), next: gap.before, gap: null } : { turns, next, gap });
 
-/** How to read anew all that is here: so many of the newest, and so many around a turn, if any. */
+/** How to read again all that is here: so many of the newest, and so many around a turn, if any. */
 export function wholeOf({ turns, gap }, fewest) {
   const [tail, above] = gap ? [turns.filter(isAfter(gap)), turns.filter((turn) => !isAfter(gap)(turn))] : [turns, []];
   const around = above.length ? { turnId: above[above.length >> 1].turn_id, most: Math.max(fewest, above.length) } : null;

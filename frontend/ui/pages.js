@@ -30,7 +30,7 @@ export function useLoaded(load, inputs) {
 
 /**
  * A list that is read as it is scrolled: `{items, more, loading, error, loadMore, reload, setItems}`.
- * `load(after, signal)` answers `{items, next}`; it starts anew when `inputs` change.
+ * `load(after, signal)` answers `{items, next}`; it starts again when `inputs` change.
  * `reload` reads the first page again and keeps what is shown until it is there.
  */
 export function usePages(load, inputs) {

@@ -43,7 +43,7 @@ class _Home:
     server: Server
 
     def connected(self) -> "_Home":
-        """Anew: a connection that nobody uses for a while is closed."""
+        """Again: a connection that nobody uses for a while is closed."""
         return replace(self, server=Server(self.port))
 
     def add(self, conversation: Any) -> None:

@@ -130,7 +130,7 @@ ANSWER_SCHEMA = strict_object(
 _INSTRUCTIONS = """\
 You divide a conversation into episodes: stretches of messages about one matter.
 The messages are numbered from 1. Name the number of each message that ends an episode: the last message \
-before the talk turns to another matter or starts anew after a long pause.
+before the talk turns to another matter or starts again after a long pause.
 A question and its answer, and a tool call and its results, belong to one episode. A follow-up question is \
 not a new matter. If in doubt, do not divide.
 Do not end an episode at the last message unless its matter is plainly finished. If you cannot tell yet, \

@@ -81,7 +81,7 @@ class Vault:
             _log.warning("leftovers of interrupted writes cannot be looked for: %s", error)
 
     @in_thread("written")
-    def make_anew(self) -> None:
+    def recreate(self) -> None:
         """Start an empty vault: the person says that the missing one is gone for good."""
         self._make()
 

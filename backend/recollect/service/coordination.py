@@ -56,7 +56,7 @@ class RetryLoop(BackgroundLoop):
         patient: bool,
         on_change: Callable[[], None],
     ) -> None:
-        """After a failure, a `patient` loop backs off for up to 30 s, and only `begin_anew` ends the pause: its step
+        """After a failure, a `patient` loop backs off for up to 30 s, and only `restart` ends the pause: its step
         may call another server. Any other loop backs off for up to 5 s, and `wake` ends the pause.
 
         `on_change` is called after every run.
@@ -66,17 +66,17 @@ class RetryLoop(BackgroundLoop):
         self._patient = patient
         self._on_change = on_change
         self._woken = asyncio.Event()
-        self._begun_anew = asyncio.Event()
+        self._restarted = asyncio.Event()
         self.working = False
         self.problem: str | None = None
 
     def wake(self) -> None:
         self._woken.set()
 
-    def begin_anew(self) -> None:
+    def restart(self) -> None:
         """The cause of the failure was fixed: clear `problem` and retry now."""
         self.problem = None
-        self._begun_anew.set()
+        self._restarted.set()
         self.wake()
 
     async def _run(self) -> None:
@@ -96,7 +96,7 @@ class RetryLoop(BackgroundLoop):
         pause = _FIRST_PAUSE
         longest = _LONGEST_PAUSE if self._patient else _LONGEST_IMPATIENT_PAUSE
         while True:
-            self._begun_anew.clear()
+            self._restarted.clear()
             try:
                 await self._step()
                 self.problem = None
@@ -116,7 +116,7 @@ class RetryLoop(BackgroundLoop):
     async def _pause(self, seconds: float) -> None:
         with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
-                await (self._begun_anew if self._patient else self._woken).wait()
+                await (self._restarted if self._patient else self._woken).wait()
                 await self._take_burst()
 
 

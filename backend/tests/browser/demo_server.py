@@ -1,6 +1,6 @@
 """A server whose clock is set by a file: `python -m tests.browser.demo_server`.
 
-The file `clock` beside the home holds a time in UTC milliseconds; the clock goes on from there until it is set anew.
+The file `clock` beside the home holds a time in UTC milliseconds; the clock goes on from there until it is set again.
 """
 
 import asyncio

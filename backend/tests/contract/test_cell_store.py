@@ -48,7 +48,7 @@ async def test_a_look_at_a_thread_that_is_not_there_finds_nothing(journal: Journ
     assert await journal.threads.list_threads() == []
 
 
-async def test_after_a_look_messages_are_counted_anew(journal: Journal) -> None:
+async def test_after_a_look_messages_are_counted_again(journal: Journal) -> None:
     await filled(journal, *"x" * (BOUNDARY_EVERY - 1))
     await journal.cells.look(ThreadRef("default", "me", "t1"), 100)
     await journal.add("t1", "x")

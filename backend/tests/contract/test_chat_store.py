@@ -152,7 +152,7 @@ async def test_a_message_whose_answers_broke_off_is_not_said_again(journal: Chat
     again = await journal.ask("one")
     assert (again.turns, again.answer.parent_id) == ((), "t-1")
     await journal.answer(again, "all of it")
-    await journal.answer(await journal.ask("one"), "said anew")
+    await journal.answer(await journal.ask("one"), "said again")
     assert [said for role, said, _ in await journal.turns() if role == "user"] == ["one", "one"]
 
 

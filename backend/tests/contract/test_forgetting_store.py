@@ -102,7 +102,9 @@ async def test_many_who_forget_wait_for_one_overwriting(journal: Journal, store:
     await store.overwrite()
 
 
-async def test_skills_that_are_to_be_made_anew_are_waited_for(journal: Journal, store: SqlForgetting) -> None:
+async def test_skills_that_are_to_be_made_again_are_waited_for(
+    journal: Journal, store: SqlForgetting
+) -> None:
     assert not await store.skills_are_waiting()
     lane = "skill:default/agents/agent"
     job = JobSpec(STRATEGY, lane, {"strategy": "skill", "owner": "default/agents/agent"})

@@ -61,7 +61,7 @@ def books(journal: Journal) -> Books:
     return Books(journal)
 
 
-async def test_a_generation_that_is_added_again_begins_anew(books: Books) -> None:
+async def test_a_generation_that_is_added_again_begins_again(books: Books) -> None:
     await books.ledger.add_generation(G)
     await books.add("t1", "one")
     await books.record("t1", 1)

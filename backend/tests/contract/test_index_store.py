@@ -231,7 +231,7 @@ async def test_any_owner_has_rows_of_its_own(store: LanceIndex, owner: str) -> N
     assert await ids_of(store, owner + "x") == []
 
 
-async def test_a_dropped_owner_is_gone_and_can_begin_anew(store: LanceIndex) -> None:
+async def test_a_dropped_owner_is_gone_and_can_begin_again(store: LanceIndex) -> None:
     for text in ("one", "two", "three"):
         await put(store, row("a", text))
         assert [one.text for one in (await store.load(G, ANN)).rows] == [text]

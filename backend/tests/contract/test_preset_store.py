@@ -83,7 +83,7 @@ async def test_a_file_that_was_written_before_the_last_change_has_yet_to_be_writ
     assert not file.is_written
 
 
-async def test_what_was_made_anew_meanwhile_stays_when_the_old_file_is_removed(people: People) -> None:
+async def test_what_was_made_again_meanwhile_stays_when_the_old_file_is_removed(people: People) -> None:
     await people.put(PIRATE)
     await people.written(PATH, "d1")
     await people.store.delete_preset("default", "pirate")

@@ -172,7 +172,7 @@ async def test_two_writers_of_one_file_do_not_disturb_each_other(vault: PersonsV
         assert await vault.read(PATH) in texts
 
 
-async def test_a_missing_vault_where_files_are_expected_is_not_made_anew_and_written_once_it_is_back(
+async def test_a_missing_vault_where_files_are_expected_is_not_made_again_and_written_once_it_is_back(
     vault: PersonsVault,
 ) -> None:
     vault.take_away()
@@ -185,10 +185,10 @@ async def test_a_missing_vault_where_files_are_expected_is_not_made_anew_and_wri
     assert await late.read(PATH) == "x"
 
 
-async def test_a_vault_that_is_gone_for_good_can_be_made_anew(tmp_path: Path) -> None:
+async def test_a_vault_that_is_gone_for_good_can_be_made_again(tmp_path: Path) -> None:
     vault = Vault(tmp_path / "vault")
     await vault.open(expected=True)
-    await vault.make_anew()
+    await vault.recreate()
     assert vault.problem() is None
 
 

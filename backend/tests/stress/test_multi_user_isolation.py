@@ -157,7 +157,7 @@ async def test_three_users_with_six_threads_at_once_keep_to_themselves(
 ) -> None:
     """Each thread has its own topic: another thread's shows up in none, not even of the same user.
 
-    After a restart everything is read anew: then memory has all of it from the first question on.
+    After a restart everything is read again: then memory has all of it from the first question on.
     """
     folder, settings = tmp_path / "home", model_settings(model)
     users = [("userA", "default", 2), ("userB", "default", 1), ("userC", "default", 3)]
@@ -182,7 +182,7 @@ async def test_three_users_with_six_threads_at_once_keep_to_themselves(
             own = {topics[thread].name for thread in person.threads}
             await finds_their_own(home, person, own, everything)
             asked = tuple(Subject(name).questions[0] for name in sorted(everything - own))
-            await talk(person, f"{person.user} anew", asked)
+            await talk(person, f"{person.user} again", asked)
     figures.nothing_wrong()
 
 
@@ -268,7 +268,7 @@ async def test_what_people_are_reminded_of_and_what_an_agent_learnt_of_them_is_t
         await asyncio.gather(*(tell_and_have_work_done(person) for person in people))
         await home.drain()
         await home.app.search.indexer.settled()
-        await asyncio.gather(*(knows_their_own(person, "anew") for person in people))
+        await asyncio.gather(*(knows_their_own(person, "again") for person in people))
     async with opened(folder, **settings) as home, crowd(home, figures, users, same_ids=True) as people:
         await asyncio.gather(*(knows_their_own(person, "after a restart") for person in people))
         figures.leaked += len(leaks_of(model.log()[before:], owner_of))

@@ -270,7 +270,7 @@ async def said_once_and_answered(chatter: Chatter) -> None:
 
 
 async def is_answered_by_what_there_is(chatter: Chatter) -> None:
-    """A request that comes again is no second one; only an answer that failed is asked for anew."""
+    """A request that comes again is no second one; only an answer that failed is asked for again."""
     turns = await settled(chatter.api, chatter.thread)
     await chatter.send_again()
     after = await settled(chatter.api, chatter.thread)

@@ -83,7 +83,7 @@ class CancelAnswer(BaseModel):
 
 class ChatAnswer(BaseModel):
     thread_id: str
-    user_turn: TurnAnswer | None = Field(description="Null where an answer was asked for anew.")
+    user_turn: TurnAnswer | None = Field(description="Null where an answer was asked for again.")
     assistant_turn: TurnAnswer
     receipt: dict[str, Any] = Field(
         description="What was sent and what came of it: tokens, times, what recall and the rewriter did."

@@ -137,7 +137,7 @@ class ReprocessBody(Body):
     strategies: Annotated[list[str], Field(max_length=20)] = Field(
         default_factory=list, description="Any of episode, facts, foresight, case; none: all that are on."
     )
-    ask_again: bool = Field(False, description="Drop the model's kept answers, so that it is asked anew.")
+    ask_again: bool = Field(False, description="Drop the model's kept answers, so that it is asked again.")
 
 
 class SearchBody(Body):
@@ -263,5 +263,5 @@ class RotateBody(Body):
 
 
 class VerifyBody(Body):
-    repair: bool = Field(False, description="Write files anew that are missing from the vault.")
+    repair: bool = Field(False, description="Write files again that are missing from the vault.")
     forgotten: bool = Field(False, description="Prove instead that nothing is left of what was forgotten.")

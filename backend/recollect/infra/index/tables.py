@@ -268,14 +268,14 @@ class OwnerTable:
             if not self._old_versions():
                 break  # A version that is no older than _OLD has to wait for the next round.
         else:
-            self._make_anew()
+            self._recreate()
         self._sync_new_files()
         self._fail_points.reach("index.compacted")
         self._compact_above = 0
         self._upkeep.succeeded(self._path)
         return_free_memory()
 
-    def _make_anew(self) -> None:
+    def _recreate(self) -> None:
         """Put a copy in the table's place: after the clock was set back, old versions are dated in the future, and LanceDB
         keeps them. A kill in between leaves no table, and the rows are put again.
         """

@@ -139,7 +139,7 @@ class SqlEntryFileStore(QueueingStore, FileVersions):
 
         await self._queue(record_edits)
 
-    async def write_anew(self, path: str) -> None:
+    async def write_again(self, path: str) -> None:
         """The file, or what it held, is gone and comes back: it has yet to be written."""
         await self._database.write(lambda connection: _unwrite(connection, path))
         await self.queue(path)

@@ -63,7 +63,7 @@ class SqlPresetStore(QueueingStore, FileVersions):
         value = await self._read_value(space, PRESET, preset_key(name))
         return None if value is None else _preset_of(space, value)
 
-    def start_anew(self) -> None:
+    def clear_cache(self) -> None:
         """The journal was opened: it may be another one."""
         self._known.clear()
 
@@ -220,7 +220,7 @@ class SqlPresetStore(QueueingStore, FileVersions):
 
         return await self._write(let_go)
 
-    async def write_anew(self, path: str) -> None:
+    async def write_again(self, path: str) -> None:
         """The file is gone and comes back: it has yet to be written."""
         await self._update(UNWRITTEN, path)
         await self.queue(path)

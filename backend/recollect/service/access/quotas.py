@@ -1,4 +1,4 @@
-"""Quotas: what a user and a key may use over time. Counted in this process alone: a restart begins anew."""
+"""Quotas: what a user and a key may use over time. Counted in this process alone: a restart resets the counts."""
 
 import asyncio
 import math

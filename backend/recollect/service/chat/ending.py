@@ -10,8 +10,8 @@ from recollect.domain.job import JobSpec
 from recollect.domain.model import JsonObject, Turn
 from recollect.errors import RecollectError, Unavailable
 from recollect.infra.journal.chats import SqlChatStore
+from recollect.service.chat.context_builder import Prepared
 from recollect.service.chat.post_turn_jobs import FinishedTurn, run_post_response_tasks
-from recollect.service.chat.prompt import Prepared
 from recollect.service.chat.receive_stream import Outcome, Patience
 from recollect.service.chat.stream import LiveTurn
 

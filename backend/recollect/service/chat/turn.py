@@ -24,9 +24,9 @@ from recollect.infra.journal.chats import SqlChatStore
 from recollect.infra.journal.people import SqlPresetStore
 from recollect.infra.journal.threads import SqlThreadStore
 from recollect.infra.off_loop import off_loop
+from recollect.service.chat.context_builder import Prepared, PromptMaker
 from recollect.service.chat.ending import ChatEnding, Done
 from recollect.service.chat.epoch import Wanted
-from recollect.service.chat.prompt import Prepared, PromptMaker
 from recollect.service.chat.receive_stream import Outcome, Patience, PromptRecorder, stream_llm
 from recollect.service.chat.stream import LiveTurn, LiveTurns
 from recollect.service.coordination import Clock

@@ -326,7 +326,7 @@ class Purges:
         owner = owner_folder(space, user_id)
         for file in await self.entry_files.files():
             if file.owner == owner:
-                await self.entry_files.write_anew(file.path)
+                await self.entry_files.write_again(file.path)
 
     async def _settle(self, job: Job) -> None:
         """Wait for jobs and chats that had read the words before they went, then forget what came of it."""

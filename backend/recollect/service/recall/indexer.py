@@ -369,7 +369,7 @@ class Indexer:
         self.generations.live, self.generations.building = generation, None
         self._inspector.waiting.clear()  # What was just made and proven needs no inspection.
         self._corpus_cache.serve(generation.name)
-        self._meaning_loop.begin_anew()  # Whatever kept vectors from the old one, the new one has them.
+        self._meaning_loop.restart()  # Whatever kept vectors from the old one, the new one has them.
         return old
 
 

@@ -352,13 +352,13 @@ class SkillFollower:
     async def let_go(self, paths: Iterable[str]) -> None:
         """A person removed these, or gave them another name."""
         if self.shelf.reports.goes_back():
-            await self.write_anew(paths)
+            await self.write_again(paths)
             return
         for path in paths:
             for seen in await self.shelf.files.seen(path):
                 await self._let_go(seen)
 
-    async def write_anew(self, paths: Iterable[str]) -> None:
+    async def write_again(self, paths: Iterable[str]) -> None:
         """Restore these files as they were: nobody meant to remove them."""
         for path in paths:
             for seen in await self.shelf.files.seen(path):

@@ -83,7 +83,7 @@ class EntryTaker:
         if known:
             moved, gone = await self._whereabouts(path, known)
             if (other := await self._in_anothers_folder(path, gone)) is not None:
-                await self.store.write_anew(path)
+                await self.store.write_again(path)
                 self.reports.tell(path, f"is restored: {other} is in another's folder")
                 return
             left = await self._left_behind([each for each in known if each.entry_id in gone])

@@ -37,7 +37,7 @@ class EntryFiles:
         path = str(job.payload["path"])
         if job.payload.get("gone") and await self._look(path) is None:
             if self.taker.reports.goes_back():
-                await self.write_anew([path])
+                await self.write_again([path])
             else:
                 await self.taker.let_go(path)
             self._tell(path)
@@ -220,11 +220,11 @@ class EntryFiles:
         for path in paths:
             await self.taker.store.queue(path, delay_ms=SETTLE_MS, gone="yes")
 
-    async def write_anew(self, paths: Iterable[str]) -> None:
+    async def write_again(self, paths: Iterable[str]) -> None:
         """Restore these files, which nobody meant to remove, and those from which many entries vanished at once."""
         for path in sorted({*paths, *self.taker.losses}):
             self.taker.losses.pop(path, None)
-            await self.taker.store.write_anew(path)
+            await self.taker.store.write_again(path)
             self.taker.reports.file_restored(path)
 
 

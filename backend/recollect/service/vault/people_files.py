@@ -125,14 +125,14 @@ class PeopleFiles:
     async def let_go(self, paths: Iterable[str]) -> None:
         """A person removed these: a preset is no longer there, preferences are the defaults again."""
         if self.reports.goes_back():
-            await self.write_anew(paths)
+            await self.write_again(paths)
             return
         for path in paths:
             if await self.store.let_go(path):
                 self.reports.tell(path, "was removed by hand, and is in force no longer")
 
-    async def write_anew(self, paths: Iterable[str]) -> None:
+    async def write_again(self, paths: Iterable[str]) -> None:
         """Restore these files, which nobody meant to remove."""
         for path in paths:
-            await self.store.write_anew(path)
+            await self.store.write_again(path)
             self.reports.file_restored(path)

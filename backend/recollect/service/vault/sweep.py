@@ -117,7 +117,7 @@ class VaultSweep:
             known = await self._note_store.known()
             await self._notes.let_go(note for note in known if not listing.may_hold(note.path))
             for follower in self._followers:
-                await follower.write_anew(
+                await follower.write_again(
                     [path for path in await follower.known() if not listing.may_hold(path)]
                 )
             await self.sweep()
@@ -270,7 +270,7 @@ class VaultSweep:
         if went_back:
             # What the journal holds is restored. Records of missing notes stay, and nobody is asked about them.
             for follower in self._followers:
-                await follower.write_anew([path for path in sorted(gone) if follower.follows(path)])
+                await follower.write_again([path for path in sorted(gone) if follower.follows(path)])
         elif self._loss is None:
             await self._notes.let_go(note for note in notes if not listing.may_hold(note.path))
             for follower in self._followers:

@@ -95,12 +95,12 @@ async def test_a_note_of_the_same_name_that_is_brought_after_that_stays(home: Ho
     name = (await bring(home)).json()["name"]
     (await forget(home, name)).raise_for_status()
     await home.drain()
-    again = await bring(home, text="Said anew.")
+    again = await bring(home, text="Said again.")
     assert again.status_code == 201
     await home.drain()
     assert (await home.client.get(f"{NOTES}/{name}", params={"user_id": "ann"})).json()[
         "text"
-    ] == "Said anew."
+    ] == "Said again."
 
 
 async def test_a_note_that_is_edited_before_its_file_is_removed_is_kept(home: Home) -> None:

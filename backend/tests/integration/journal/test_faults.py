@@ -194,14 +194,14 @@ class TestAVaultThatIsMissingAtTheStart:
         says_degraded(without.client, "vault is missing")
         assert list((without.home / "vault").iterdir()) == []
 
-    def test_a_person_can_have_it_written_anew(self, without: Server) -> None:
+    def test_a_person_can_have_it_written_again(self, without: Server) -> None:
         repaired = recollect_json(without.home, "verify", "--repair")
         assert repaired["repaired"] == 1
         assert recollect_json(without.home, "verify")["ok"]
 
 
 @needs_mounts
-def test_a_vault_that_goes_while_the_server_runs_is_not_begun_anew(tmp_path: Path) -> None:
+def test_a_vault_that_goes_while_the_server_runs_is_not_begun_again(tmp_path: Path) -> None:
     home = tmp_path / "home"
     with served_on(home, home / "vault") as server:
         disk = Disk(server, home / "vault")

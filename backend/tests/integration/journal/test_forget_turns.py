@@ -163,7 +163,7 @@ async def test_answers_that_models_gave_about_the_thread_go(home: Home) -> None:
 
 
 @pytest.mark.parametrize("memory", [f"{KEY}:t-1", "fa-1"])
-async def test_the_prompts_of_a_thread_that_was_reminded_of_it_begin_anew(home: Home, memory: str) -> None:
+async def test_the_prompts_of_a_thread_that_was_reminded_of_it_begin_again(home: Home, memory: str) -> None:
     await put(home, known("fa-1", "a walrus", turns=("t-1",)))
     await run(
         home,

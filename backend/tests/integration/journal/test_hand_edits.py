@@ -74,7 +74,7 @@ def test_an_edited_turn_is_a_revision_within_two_seconds(
 
 @pytest.mark.slow
 def test_edits_amid_new_messages_are_all_in_the_journal_or_kept_beside(tmp_path: Path) -> None:
-    """A person edits one turn after another, whenever some more messages came in, and the file is written anew."""
+    """A person edits one turn after another, whenever some more messages came in, and the file is written again."""
     edits, adds_per_edit = 20, 80
     batches = edits * adds_per_edit
     with Server(tmp_path / "home", {**QUICK, "RECOLLECT_TRANSCRIPT_DELAY_MS": "0"}) as server:

@@ -277,7 +277,7 @@ class TestOverAJournal:
         (home / "elsewhere").rename(home / "vault")
         assert recollect_json(home, "verify")["coverage"]["default"]["messages"] == 18
 
-    def test_a_server_does_not_begin_anew_over_a_vault_whose_journal_is_gone(self, home: Path) -> None:
+    def test_a_server_does_not_begin_again_over_a_vault_whose_journal_is_gone(self, home: Path) -> None:
         delete_journal(home)
         before = {path: path.read_bytes() for path in home.glob("vault/**/*.md")}
         refused = recollect(home, "serve", "--port", "0")

@@ -223,7 +223,7 @@ async def test_a_link_that_leads_elsewhere_is_told_once_so_that_it_can_be_counte
         await told(seen, "default/users/ann/notes/bobs")
 
 
-async def test_a_name_that_is_no_utf8_makes_the_whole_vault_told_and_watched_anew(root: Path) -> None:
+async def test_a_name_that_is_no_utf8_makes_the_whole_vault_told_and_watched_again(root: Path) -> None:
     async with watched(root) as seen:
         Path(os.fsdecode(bytes(root / "a") + b"/caf\xe9.md")).write_text("x")
         await eventually(lambda: "" in seen)

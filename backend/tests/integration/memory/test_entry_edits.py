@@ -91,7 +91,7 @@ async def test_a_section_that_a_person_removed_is_gone_until_they_bring_it_back(
     assert await house.is_sound()
 
 
-@pytest.mark.parametrize("mended_by", ["writing it anew", "the person"])
+@pytest.mark.parametrize("mended_by", ["writing it again", "the person"])
 async def test_many_entries_gone_at_once_are_no_deletion(house: House, mended_by: str) -> None:
     await house.put(*map(fact, range(10)))
     whole = house.read(TODAY)
@@ -103,7 +103,7 @@ async def test_many_entries_gone_at_once_are_no_deletion(house: House, mended_by
         whole += "\nmine\n"
         await house.save(TODAY, whole)
     else:
-        await house.files.write_anew([])
+        await house.files.write_again([])
         await house.work()
         await house.work(SETTLED)
     assert house.files.problem() is None
@@ -244,7 +244,7 @@ async def test_the_entries_of_a_file_that_a_person_removed_are_gone(house: House
     assert await house.is_sound()
 
 
-@pytest.mark.parametrize("comes_back", ["by itself", "written anew"])
+@pytest.mark.parametrize("comes_back", ["by itself", "written again"])
 async def test_a_file_that_comes_back_in_time_was_never_removed(house: House, comes_back: str) -> None:
     await house.put(fact(1))
     text = house.vault.files.pop(TODAY)
@@ -252,7 +252,7 @@ async def test_a_file_that_comes_back_in_time_was_never_removed(house: House, co
         await house.files.let_go([TODAY])
         house.vault.files[TODAY] = text
     else:
-        await house.files.write_anew([TODAY])
+        await house.files.write_again([TODAY])
     await house.work(SETTLED)
     assert (house.read(TODAY), await house.texts()) == (text, [fact(1).entry.text])
 

@@ -47,7 +47,7 @@ async def delete(home: Home, line: KnownEntry) -> None:
     await home.drain()
 
 
-async def make_anew(home: Home) -> None:
+async def recreate(home: Home) -> None:
     await home.app.reprocessor.reprocess(Caller("default", None))
     await home.drain()
 
@@ -73,17 +73,17 @@ async def test_what_is_said_again_makes_no_line_and_others_do(tmp_path: Path) ->
         assert len((await one(home, "facts", "Rex")).sources) == 2
 
 
-async def test_made_anew_everything_is_as_it_was_to_the_byte(tmp_path: Path) -> None:
+async def test_made_again_everything_is_as_it_was_to_the_byte(tmp_path: Path) -> None:
     async with corrected(tmp_path) as (home, _):
         before = vault_files(tmp_path)
-        await make_anew(home)
+        await recreate(home)
         assert vault_files(tmp_path) == before
 
 
 async def test_it_stays_though_what_was_said_before_it_is_forgotten(tmp_path: Path) -> None:
     async with corrected(tmp_path) as (home, _):
         await forget_where_she_lives(home)
-        await make_anew(home)
+        await recreate(home)
         assert await texts(home, "profile") == [MAX]
 
 
@@ -128,7 +128,7 @@ async def test_others_of_the_same_message_keep_their_lines(tmp_path: Path) -> No
     async with remembering(tmp_path) as home:
         await hear(home, "I have a dog named Rex. I have a cat named Tom.", 0)
         await say(home, (await one(home, "profile", "Rex")).entry_id, MAX)
-        await make_anew(home)
+        await recreate(home)
         assert await texts(home, "profile") == [MAX, TOM]
 
 
@@ -138,7 +138,7 @@ class TestDeleted:
     async def test_it_does_not_come_back(self, tmp_path: Path) -> None:
         async with told(tmp_path) as (home, line):
             await delete(home, line)
-            await make_anew(home)
+            await recreate(home)
             await hear(home, "I have a dog named Rex.", 1)
             await hear(home, "I have a dog named Bella.", 2)
             assert await texts(home, "profile") == [BELLA, BERLIN]

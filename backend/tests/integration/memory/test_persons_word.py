@@ -127,7 +127,7 @@ async def test_what_is_said_again_in_vain_is_kept_once(tmp_path: Path) -> None:
         assert (again.entry_id, len(again.sources)) == (lisbon, 2)
 
 
-async def test_made_anew_everything_is_as_it_was_to_the_byte(tmp_path: Path) -> None:
+async def test_made_again_everything_is_as_it_was_to_the_byte(tmp_path: Path) -> None:
     async with corrected(tmp_path) as (home, _, _):
         before = vault_files(tmp_path)
         await home.app.reprocessor.reprocess(Caller("default", None))

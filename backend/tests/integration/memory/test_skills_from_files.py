@@ -97,7 +97,7 @@ class TestFromAnotherHome:
         assert await self.listed(home) == sorted([skill["title"], "other"])
         assert (await home.app.forgotten_verifier.verify()).problems == []
 
-    async def test_it_stays_when_the_journal_is_made_anew_from_the_vault(self, tmp_path: Path) -> None:
+    async def test_it_stays_when_the_journal_is_made_again_from_the_vault(self, tmp_path: Path) -> None:
         async with remembering(tmp_path) as home:
             await learned(home)
             file = self.bring(home)

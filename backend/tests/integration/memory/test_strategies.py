@@ -77,7 +77,7 @@ async def told_of(home: Home, thread: str, strategy: str) -> Json:
 
 
 async def run_again(home: Home, *, ask_again: bool = False) -> None:
-    """All that was made of memcells is made anew."""
+    """All that was made of memcells is made again."""
     await home.app.reprocessor.reprocess(NOBODY, ask_again=ask_again)
     await home.drain()
 
@@ -103,7 +103,7 @@ async def test_a_strategy_that_is_switched_off_before_its_turn_says_so(tmp_path:
         assert await entries(home, "episodes") == []
 
 
-async def test_what_is_switched_off_is_made_anew_only_where_it_is_named(home: Home) -> None:
+async def test_what_is_switched_off_is_made_again_only_where_it_is_named(home: Home) -> None:
     await set_up(home, "[strategies.facts]\nenabled = false\n")
     await remember(home, "t1", said(BERLIN), user_id="ann")
     await run_again(home)

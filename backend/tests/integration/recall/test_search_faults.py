@@ -144,7 +144,7 @@ def no_tables(home: Path) -> None:
 
 
 @pytest.mark.parametrize("damage", [no_index, garbage_for_live, another_format, truncated_data, no_tables])
-def test_a_damaged_index_hides_nothing_and_is_made_anew(
+def test_a_damaged_index_hides_nothing_and_is_made_again(
     filled: Path, model: StandInModel, damage: object
 ) -> None:
     assert callable(damage)

@@ -45,7 +45,7 @@ def test_calls_that_fail_at_once_are_one_failure() -> None:
     assert "3 times in a row" in (breaker.refuses() or "")
 
 
-def test_a_success_between_failures_starts_the_count_anew() -> None:
+def test_a_success_between_failures_starts_the_count_again() -> None:
     breaker = Breaker(Seconds())
     breaker.failed("one")
     breaker.failed("two")

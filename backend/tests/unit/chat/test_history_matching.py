@@ -230,7 +230,7 @@ async def test_a_request_that_is_sent_again_with_its_key_goes_where_it_went(door
     assert (request.thread_id, request.parent_id) == ("longer", "t-3")
 
 
-async def test_a_message_that_shows_something_is_said_anew(door: Door) -> None:
+async def test_a_message_that_shows_something_is_said_again(door: Door) -> None:
     await door.knows("t1", asks("hello"), given("hi"), asks("what is this?"), given("a cat"))
     shown = made(
         "user", "what is this?", parts=[{"type": "text", "text": "what is this?"}, {"type": "image_url"}]

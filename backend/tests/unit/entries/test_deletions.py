@@ -45,8 +45,8 @@ async def test_deleted_entries_are_known_again_in_a_new_journal(
     job = Job(1, DELETIONS, "lane", "default", None, None, {"owner": OWNER})
     await EntryDeletions(store, vault).handle(job)
     await EntryDeletions(store, vault).handle(job)
-    async with Journal(tmp_path / "anew.db") as anew:
+    async with Journal(tmp_path / "again.db") as again:
         remembered = Remembered()
         await read_deletions(vault, await vault.list_files(), remembered)
-        await anew.builder.add_remembered(remembered)
-        assert await anew.entries.deletions("default", OWNER) == await store.deletions("default", OWNER)
+        await again.builder.add_remembered(remembered)
+        assert await again.entries.deletions("default", OWNER) == await store.deletions("default", OWNER)

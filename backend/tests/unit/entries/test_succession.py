@@ -99,7 +99,7 @@ class TestWhatAPersonWrote:
         assert [line.entry.text for line in profile_of("default", ANN, facts)] == ["Ann lives in Porto."]
 
 
-def test_where_no_person_wrote_anything_nothing_is_settled_anew() -> None:
+def test_where_no_person_wrote_anything_nothing_is_settled_again() -> None:
     stored = [lives_in("Berlin", 1), lives_in("Lisbon", 5)]
     assert settled(stored, {}, {"fa-lisbon"}, stored[0]) == []
 

@@ -219,17 +219,17 @@ def test_rows_that_change_or_go_leave_nothing_behind(
                 [row.row_id for row in fresh], np.stack([vectors[row.row_id] for row in fresh])
             )
     kept = sorted(there.values(), key=lambda row: (row.thread_id, row.position))
-    anew = corpus_of(kept, {row.row_id: vectors[row.row_id] for row in kept})
-    assert len(changed) == len(anew) == changed.view().content.count
+    again = corpus_of(kept, {row.row_id: vectors[row.row_id] for row in kept})
+    assert len(changed) == len(again) == changed.view().content.count
     assert {row_id: changed.rows[place] for row_id, place in changed.places.items()} == there
-    assert (changed.characters, set(changed.names)) == (anew.characters, set(anew.names))
+    assert (changed.characters, set(changed.names)) == (again.characters, set(again.names))
     at = [changed.places[row.row_id] for row in kept]
-    for ours, expected in zip(_totals(changed), _totals(anew), strict=True):
+    for ours, expected in zip(_totals(changed), _totals(again), strict=True):
         np.testing.assert_allclose(ours[at], expected, atol=1e-5)
     for row in kept:
         around = changed.around(changed.places[row.row_id], changed.view())
-        expected_around = anew.around(anew.places[row.row_id], anew.view())
-        assert [changed.rows[place] for place in around] == [anew.rows[place] for place in expected_around]
+        expected_around = again.around(again.places[row.row_id], again.view())
+        assert [changed.rows[place] for place in around] == [again.rows[place] for place in expected_around]
 
 
 def test_a_view_keeps_what_goes_after_it_was_taken() -> None:

@@ -39,7 +39,7 @@ async def write(house: House, *rows: IndexRow, gone: tuple[str, ...] = ()) -> No
     await house.corpus_cache.extend(OWNER, rows, [words_of(row) for row in rows], gone)
 
 
-async def test_a_row_that_is_written_anew_takes_the_place_of_the_old_one(house: House) -> None:
+async def test_a_row_that_is_written_again_takes_the_place_of_the_old_one(house: House) -> None:
     owned = await in_memory(house)
     await write(house, replace(row_with(owned, "a cat"), text="a zebra"))
     assert await in_memory(house) is owned
@@ -102,7 +102,7 @@ async def test_a_forgotten_thread_is_gone_from_memory_and_another_of_its_name_is
     assert await house.texts("dog zebra") == {"the dog Rex", "the dog Lux", "a zebra"}
 
 
-async def test_what_is_a_third_empty_is_read_anew_while_searches_go_on(
+async def test_what_is_a_third_empty_is_read_again_while_searches_go_on(
     house: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await house.add("long", *(f"message {n}" for n in range(600)))
@@ -122,9 +122,9 @@ async def test_what_is_a_third_empty_is_read_anew_while_searches_go_on(
     assert len(await house.texts("message")) == 100
     may_read.set()
 
-    async def is_read_anew() -> bool:
+    async def is_read_again() -> bool:
         return await in_memory(house) is not owned
 
-    await eventually(is_read_anew)
-    anew = await in_memory(house)
-    assert (len(anew.corpus), anew.corpus.empty_places) == (604, 0)
+    await eventually(is_read_again)
+    again = await in_memory(house)
+    assert (len(again.corpus), again.corpus.empty_places) == (604, 0)

@@ -102,7 +102,7 @@ async def test_an_entry_that_is_superseded_keeps_its_vector(house: Remembering) 
     assert await house.whole()
 
 
-async def test_of_an_entry_that_is_written_anew_no_old_version_stays(house: Remembering) -> None:
+async def test_of_an_entry_that_is_written_again_no_old_version_stays(house: Remembering) -> None:
     await house.write_entries(DAY, fact("fa-1", "Ann owns a hound", 1), fact("fa-2", "Tea"))
     await house.write_entries(DAY, fact("fa-1", "Ann owns a cat", 1), fact("fa-2", "Tea"))
     assert (await house.facts("hound")).hits == []
@@ -161,7 +161,7 @@ async def test_what_a_kill_left_without_a_vector_is_embedded(house: Remembering)
     assert await house.whole()
 
 
-async def test_of_a_note_only_the_passage_that_changed_is_embedded_anew(house: Remembering) -> None:
+async def test_of_a_note_only_the_passage_that_changed_is_embedded_again(house: Remembering) -> None:
     await house.write_note("n", "# Dogs\nRex barks\n\n# Cats\nTom purrs")
     await house.settled()
     embedded = house.meaning.embedded

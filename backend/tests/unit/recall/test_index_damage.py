@@ -1,4 +1,4 @@
-"""An index that is missing, damaged, gone or of another format: nothing is hidden, all is made anew."""
+"""An index that is missing, damaged, gone or of another format: nothing is hidden, all is made again."""
 
 import asyncio
 from dataclasses import replace
@@ -31,7 +31,7 @@ async def test_an_owner_who_says_nothing_in_words_is_not_taken_for_damaged(house
     assert house.corpus_cache.damaged == 0
 
 
-async def test_an_index_that_is_missing_is_made_anew_while_search_finds_everything(house: House) -> None:
+async def test_an_index_that_is_missing_is_made_again_while_search_finds_everything(house: House) -> None:
     await house.add("t1", "one", "two")
     await house.settled()
     await house.close()
@@ -44,7 +44,7 @@ async def test_an_index_that_is_missing_is_made_anew_while_search_finds_everythi
     assert (house.indexer.remaking, await house.whole()) == (False, True)
 
 
-async def test_an_index_of_another_format_is_made_anew_with_the_vectors_it_had(house: House) -> None:
+async def test_an_index_of_another_format_is_made_again_with_the_vectors_it_had(house: House) -> None:
     await house.add("t1", "one", "two")
     await house.settled()
     await house.close()
@@ -113,7 +113,7 @@ async def test_a_note_that_says_nothing_is_not_taken_for_damaged(house: House) -
     assert house.corpus_cache.damaged == 0
 
 
-async def test_vectors_that_vanish_are_noticed_and_made_anew(house: House) -> None:
+async def test_vectors_that_vanish_are_noticed_and_made_again(house: House) -> None:
     await house.add("t1", "one", "two")
     await house.write_note("n", "three")
     await house.settled()
@@ -140,7 +140,7 @@ async def test_words_that_are_not_the_texts_are_a_problem_that_verifying_names(h
     ]
 
 
-async def test_an_index_that_is_deleted_meanwhile_is_made_anew_with_the_next_message(house: House) -> None:
+async def test_an_index_that_is_deleted_meanwhile_is_made_again_with_the_next_message(house: House) -> None:
     await house.add("t1", "one")
     await house.write_note("n", "three")
     await house.settled()

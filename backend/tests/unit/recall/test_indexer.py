@@ -83,7 +83,7 @@ async def test_tags_that_change_leave_vectors_as_they_are(house: House) -> None:
     assert len(embedder(house).calls) == before
 
 
-async def test_vectors_that_a_kill_took_from_reworked_rows_are_made_anew(house: House) -> None:
+async def test_vectors_that_a_kill_took_from_reworked_rows_are_made_again(house: House) -> None:
     await house.add("t1", "one", "two")
     await house.settled()
     await house.close()

@@ -31,7 +31,7 @@ async def test_what_kept_vectors_from_the_old_index_is_no_problem_of_the_new_one
     assert await house.stored() == dict.fromkeys(("one", "two", "three"), True)
 
 
-async def test_another_model_searches_by_words_until_the_index_is_made_anew(house: House) -> None:
+async def test_another_model_searches_by_words_until_the_index_is_made_again(house: House) -> None:
     await house.add("t1", "one")
     await house.settled()
     house.embedder = FakeEmbedder("another-model", 32)
@@ -239,7 +239,7 @@ async def test_reindexing_refuses_while_notes_cannot_be_read(house: House, missi
     assert await house.texts("three") == {"three"}
 
 
-async def test_reindexing_an_index_that_was_deleted_makes_it_anew(house: House) -> None:
+async def test_reindexing_an_index_that_was_deleted_makes_it_again(house: House) -> None:
     await house.add("t1", "one")
     await house.write_note("n", "three")
     await house.settled()

@@ -61,7 +61,7 @@ def house(journal: Journal, vault: PersonsVault) -> House:
     return House(journal, vault)
 
 
-async def test_a_preset_is_written_and_a_changed_one_written_anew(house: House) -> None:
+async def test_a_preset_is_written_and_a_changed_one_written_again(house: House) -> None:
     await house.put()
     assert house.vault.files == {PATH: render_preset(PIRATE)}
     await house.put(replace(PIRATE, temperature=1.0))
@@ -176,7 +176,7 @@ async def test_preferences_are_written_and_the_defaults_again_once_a_person_remo
     assert await house.people.preferences("default", "ann") == Preferences("default", "ann")
 
 
-async def test_files_that_vanish_in_numbers_are_no_deletion_and_can_be_written_anew(house: House) -> None:
+async def test_files_that_vanish_in_numbers_are_no_deletion_and_can_be_written_again(house: House) -> None:
     for number in range(5):
         await house.put(replace(PIRATE, name=f"p{number}"))
     await house.edits.sweep()

@@ -83,10 +83,10 @@ async def rebuilt(journal: Journal, vault: PersonsVault, tmp_path: Path) -> Asyn
     """Rebuilds another journal from the vault."""
     async with Journal(tmp_path / "again.db") as other:
 
-        async def anew() -> tuple[Journal, RebuildReport]:
+        async def again() -> tuple[Journal, RebuildReport]:
             return with_jobs(other, vault), await rebuild(vault, other.builder, FailPoints())
 
-        yield anew
+        yield again
 
 
 async def picture(journal: Journal, space: str) -> object:

@@ -116,7 +116,7 @@ def test_what_people_do_to_lists_is_understood() -> None:
 # A person at work on it
 
 
-def test_a_file_that_nobody_touched_is_written_anew() -> None:
+def test_a_file_that_nobody_touched_is_written_again() -> None:
     merged = merge_skill(FILE, FILE, BETTER)
     assert (merged.text, merged.kept, merged.conflicts) == (render_skill(BETTER), (), ())
     assert merge_skill(None, None, BETTER).text == render_skill(BETTER)

@@ -75,7 +75,7 @@ class ReadsOne(FileFollower):
         return {}
 
     async def let_go(self, paths: object) -> None: ...
-    async def write_anew(self, paths: object) -> None: ...
+    async def write_again(self, paths: object) -> None: ...
 
 
 class House(VaultHouse):
@@ -222,7 +222,7 @@ async def index(
     await house.close()
 
 
-async def test_making_the_index_anew_goes_on_where_a_note_cannot_be_read(index: IndexHouse) -> None:
+async def test_making_the_index_again_goes_on_where_a_note_cannot_be_read(index: IndexHouse) -> None:
     old = index.indexer.live.name
     report = await index.reindexer.reindex()
     await index.settled()

@@ -100,7 +100,7 @@ class Remembered:
     async def let_go(self, paths: Iterable[str]) -> None:
         self.let_go_of += paths
 
-    async def write_anew(self, paths: Iterable[str]) -> None:
+    async def write_again(self, paths: Iterable[str]) -> None:
         raise AssertionError("nobody asked for it")
 
 

@@ -177,7 +177,7 @@ async def test_a_repaired_part_is_ours_again(journal: Journal, vault: PersonsVau
 async def test_an_attempt_that_failed_hides_nothing(
     journal: Journal, vault: PersonsVault, digest: str | None
 ) -> None:
-    """A part that waits to be written anew must still be what we last wrote."""
+    """A part that waits to be written again must still be what we last wrote."""
     if digest is None:
         await journal.transcripts.forget_part(ThreadRef("default", "me", "t1"), 1)
     (part, *_) = await journal.transcripts.parts(ThreadRef("default", "me", "t1"))

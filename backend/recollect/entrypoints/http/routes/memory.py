@@ -102,7 +102,7 @@ async def flush(
 async def reprocess(
     home: Home, caller: Calling, body: ReprocessBody, request: Request
 ) -> answers.ReprocessAnswer:
-    """Make the memories of memcells anew, with the model and prompts that are in force now."""
+    """Make the memories of memcells again, with the model and prompts that are in force now."""
     note(request, user=body.user_id, thread=body.thread_id)
     return answers.ReprocessAnswer.of(await home.reprocessor.reprocess(caller, **dict(body)))
 

@@ -220,7 +220,7 @@ async def verify(home: Home, caller: Calling, body: VerifyBody) -> StreamingResp
             return {"ok": proof.ok, **asdict(proof)}
         await home.vault_sweep.catch_up(home.jobs)
         if body.repair:
-            await home.vault.make_anew()
+            await home.vault.recreate()
             async with home.jobs.paused(WRITES_FILES):
                 found = await home.verifier.verify(repair=True, progress=progress)
             await home.vault_sweep.accept_losses()
@@ -247,7 +247,7 @@ async def make_backup(home: Home, caller: Calling) -> StreamingResponse:
 
 @operator_router.post("/reindex", response_class=StreamingResponse, responses={**documented(409), **LINES})
 async def reindex(home: Home, caller: Calling) -> StreamingResponse:
-    """Make the index anew beside the live one, prove it, and swap. Lines of JSON: progress, at last the result."""
+    """Rebuild the index beside the live one, prove it, and swap. Lines of JSON: progress, at last the result."""
     _operators_only(caller)
 
     async def work(progress: Progress) -> dict[str, Any]:
