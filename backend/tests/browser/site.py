@@ -82,8 +82,8 @@ class Site(Server):
         """As if writing the thread's transcript had failed for good."""
         with closing(sqlite3.connect(self.home / "journal.db", timeout=10)) as journal, journal:
             journal.execute(
-                "INSERT INTO jobs (kind, lane, space, thread_id, state, attempts, run_at, created, error)"
-                " VALUES ('transcribe', ?, 'default', ?, 'dead', 8, 0, 0, ?)",
+                "INSERT INTO jobs (kind, lane, space, user_id, thread_id, state, attempts, run_at, created, error)"
+                " VALUES ('transcribe', ?, 'default', 'ann', ?, 'dead', 8, 0, 0, ?)",
                 (vault_lane(thread_key(ThreadRef("default", "ann", thread))), thread, error),
             )
 

@@ -1,6 +1,8 @@
 """What forgetting in the journal promises."""
 
 import json
+import sqlite3
+from contextlib import closing
 
 import pytest
 
@@ -11,6 +13,7 @@ from recollect.domain.job import ENTRIES, PURGE, TRANSCRIBE, JobSpec
 from recollect.domain.model import Append, Entry, NewTurn, ThreadRef
 from recollect.domain.strategy import STRATEGY
 from recollect.infra.journal.forget.forgetting import SqlForgetting
+from recollect.infra.journal.forget.proof import free_pages
 from tests.contract.journals import Journal
 from tests.fakes import START
 
@@ -110,3 +113,15 @@ async def test_skills_that_are_to_be_made_again_are_waited_for(
     job = JobSpec(STRATEGY, lane, {"strategy": "skill", "owner": "default/agents/agent"})
     await journal.queue("t1", job)
     assert await store.skills_are_waiting()
+
+
+def test_what_stands_on_free_pages_is_found_whether_they_list_others_or_not() -> None:
+    with closing(sqlite3.connect(":memory:")) as connection:
+        connection.execute("PRAGMA secure_delete = OFF")
+        connection.execute("CREATE TABLE said (text TEXT)")
+        connection.executemany("INSERT INTO said VALUES (?)", [("walrus " * 500,)] * 20)
+        connection.execute("DROP TABLE said")
+        (size,) = connection.execute("PRAGMA page_size").fetchone()
+        pages = list(free_pages(connection.serialize(), size))
+    assert len(pages) > 20
+    assert sum(b"walrus" in page for page in pages) >= 20

@@ -87,7 +87,7 @@ class SqlForgottenProof(FileVersions):
             (pages,) = connection.execute("PRAGMA page_count").fetchone()
             (size,) = connection.execute("PRAGMA page_size").fetchone()
             if pages * size <= _MOST_BYTES:
-                free = list(_free_pages(connection.serialize(), size))
+                free = list(free_pages(connection.serialize(), size))
                 looked.append(Looked("free pages of the journal", len(free), sum(any(page) for page in free)))
             return looked
 
@@ -207,7 +207,7 @@ def _quotes(
     return Looked(what, len(found), wrong)
 
 
-def _free_pages(image: bytes, size: int) -> Iterator[bytes]:
+def free_pages(image: bytes, size: int) -> Iterator[bytes]:
     """What stands on the pages of SQLite's free list, but for the list itself and the numbers of pages it had."""
     pages = len(image) // size
 
