@@ -11,7 +11,7 @@ import numpy as np
 from recollect.domain.llm import BackendFacts, ChatCall, Delta, Finished, Sent, StreamEvent, Usage
 from recollect.domain.recall.rows import Vectors
 from recollect.errors import BackendDown, EmbedderUnavailable, ModelUnavailable, UnknownModel
-from recollect.service.ports import Embedder
+from recollect.infra.embedders.port import Embedder
 from tests.standins.standin_memory import content_of
 
 START = 1_778_248_980_000

@@ -10,13 +10,13 @@ from recollect.domain.job import WRITES_FILES, Job, JobState
 from recollect.domain.llm import BackendFacts
 from recollect.errors import ModelUnavailable, NotFound, Refused, StorageUnavailable, Unavailable
 from recollect.infra.archive import pack, unpack
+from recollect.infra.backends.port import Backend
 from recollect.infra.job_engine import JobEngine
 from recollect.infra.journal.connection import copy_journal
 from recollect.infra.ledger import LEDGER
 from recollect.infra.vault import Vault
 from recollect.service.coordination import Progress, no_progress
 from recollect.service.models.llama_slots import LlamaSlots
-from recollect.service.ports import Backend
 from recollect.settings import TOML_NAME, Settings
 
 _LATE_MS = 60_000

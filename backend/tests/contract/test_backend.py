@@ -10,8 +10,8 @@ import pytest
 
 from recollect.domain.llm import ChatCall, Delta, Finished, Sent
 from recollect.errors import ModelUnavailable, UnknownModel
+from recollect.infra.backends.port import Backend
 from recollect.infra.backends.server import Patience
-from recollect.service.ports import Backend
 from tests.fakes import FakeBackend
 from tests.standins.standin_engines import Engines, engines, events_of, running_engines, text_of
 

@@ -12,7 +12,7 @@ import pytest
 from recollect.errors import EmbedderUnavailable
 from recollect.infra.embedders.onnx import OnnxEmbedder
 from recollect.infra.embedders.openai import OpenAiEmbedder
-from recollect.service.ports import Embedder
+from recollect.infra.embedders.port import Embedder
 from tests.fakes import FakeEmbedder
 from tests.processes import StandInModel
 

@@ -6,9 +6,9 @@ from typing import Any
 
 from recollect.domain.llm import BackendFacts, BackendKind, ChatCall
 from recollect.domain.model import ThreadRef
+from recollect.infra.backends.port import Backend
 from recollect.service.models.backend_priority import Gate
 from recollect.service.models.background import BackgroundModel, ModelFor, ThreadModel
-from recollect.service.ports import Backend
 from tests.fakes import FakeBackend
 
 Script = Callable[[ChatCall], str]

@@ -39,8 +39,8 @@ from starlette.routing import Route
 
 from recollect.domain.llm import ChatCall, Delta, Sent, StreamEvent
 from recollect.infra.backends.client import HttpBackend
+from recollect.infra.backends.port import Backend
 from recollect.infra.backends.server import Endpoint, Patience
-from recollect.service.ports import Backend
 from tests.forking import Forked
 from tests.processes import Process, StandInModel
 from tests.standins.engine_behaviour import ENGINES, Engine, Exchange, Refusal

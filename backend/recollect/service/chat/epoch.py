@@ -19,10 +19,10 @@ from recollect.domain.prompt import (
     shares,
 )
 from recollect.errors import TooLarge
+from recollect.infra.backends.port import Backend
 from recollect.service.chat.followups import digest_of_turns
 from recollect.service.chat.post_turn_jobs import Leaving
 from recollect.service.models.llama_slots import wants_thread_tag
-from recollect.service.ports import Backend
 
 
 @dataclass(frozen=True, slots=True)

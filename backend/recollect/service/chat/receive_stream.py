@@ -14,10 +14,10 @@ from recollect.domain.identity import turn_number
 from recollect.domain.llm import ChatCall, Delta, Finished, Sent, Usage
 from recollect.domain.model import JsonObject, Status
 from recollect.errors import ModelTooSlow, NotFound, RecollectError, Unavailable
+from recollect.infra.backends.port import Backend
 from recollect.infra.journal.chats import SqlChatStore
 from recollect.infra.journal.threads import SqlThreadStore
 from recollect.service.chat.stream import LiveTurn
-from recollect.service.ports import Backend
 from recollect.service.threads import owned_thread
 
 SAVE_SECONDS = 1.0

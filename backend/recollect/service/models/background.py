@@ -19,8 +19,8 @@ from recollect.errors import (
     RateLimited,
     StreamBroken,
 )
+from recollect.infra.backends.port import Backend
 from recollect.service.models.backend_priority import Gate
-from recollect.service.ports import Backend
 
 MAX_ANSWER_BYTES = 64 * 1024
 PAUSE_SECONDS = 0.5

@@ -8,12 +8,12 @@ from recollect.domain.llm import find_model
 from recollect.domain.model import ThreadRef
 from recollect.errors import ModelUnavailable, UnknownModel
 from recollect.infra.backends.configured import Backends
+from recollect.infra.backends.port import Backend
 from recollect.infra.journal.chats import SqlChatStore
 from recollect.infra.journal.people import SqlPresetStore
 from recollect.infra.journal.threads import SqlThreadStore
 from recollect.service.models.background import ThreadModel
 from recollect.service.people import preset_in_force
-from recollect.service.ports import Backend
 
 OWN_CHOICE = "recollect"
 """The model that thread, preset or default backend choose."""

@@ -23,7 +23,7 @@ from recollect.domain.recall.rows import (
     turn_row,
 )
 from recollect.errors import EmbedderUnavailable, IndexUnavailable, TextRefused
-from recollect.service.ports import Embedder
+from recollect.infra.embedders.port import Embedder
 from recollect.service.recall.words import WordIndexer
 
 BATCH = 64

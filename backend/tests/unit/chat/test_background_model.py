@@ -21,6 +21,7 @@ from recollect.errors import (
     StreamBroken,
     UnknownModel,
 )
+from recollect.infra.backends.port import Backend
 from recollect.service.models.backend_priority import Gate
 from recollect.service.models.background import (
     MAX_ANSWER_BYTES,
@@ -31,7 +32,6 @@ from recollect.service.models.background import (
     ChatPrefix,
     ThreadModel,
 )
-from recollect.service.ports import Backend
 from tests.eventually import eventually
 from tests.fakes import FakeBackend
 from tests.standins.background import Script, answering, backend_of, model_on, saying, silent

@@ -1,10 +1,9 @@
-"""Where implementations differ: model servers and embedders. One contract suite per port holds for all of them."""
+"""What every model server offers, in whatever dialect. One contract suite holds for all of them."""
 
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator
 from typing import Protocol
 
 from recollect.domain.llm import BackendFacts, ChatCall, StreamEvent
-from recollect.domain.recall.rows import Vectors
 
 
 class Backend(Protocol):
@@ -44,21 +43,4 @@ class Backend(Protocol):
 
     def problem(self) -> str | None:
         """What is wrong with it, as far as its last call showed; None when that went well."""
-        ...
-
-
-class Embedder(Protocol):
-    """Turns texts into vectors of meaning. Raises EmbedderUnavailable."""
-
-    @property
-    def name(self) -> str:
-        """The model: vectors of different models cannot be compared."""
-        ...
-
-    def problem(self) -> str | None:
-        """What is wrong with it, as far as its last call showed; None when that went well."""
-        ...
-
-    async def embed(self, texts: Sequence[str]) -> Vectors:
-        """One unit vector a text, all of the same length."""
         ...
