@@ -1,6 +1,7 @@
 """The command line: every command, with and without a running server, and the server as a process."""
 
 import json
+import resource
 import signal
 import socket
 import sqlite3
@@ -216,13 +217,17 @@ def test_a_server_that_breaks_off_is_answered_in_words(home: Path) -> None:
 
 
 def test_help_comes_within_half_a_second() -> None:
-    times = []
-    for _ in range(3):
-        started = time.monotonic()
-        assert "serve" in recollect(Path("unused"), "--help").stdout
-        times.append(time.monotonic() - started)
-    print(f"\nhelp in {min(times):.2f} s")  # noqa: T201
-    assert min(times) < HELP_SECONDS
+    """Of the processor: on a busy machine the clock would tell how busy it is. The process is one of its own, since
+    a forked one has imported everything.
+    """
+
+    def used() -> float:
+        told = resource.getrusage(resource.RUSAGE_CHILDREN)
+        return told.ru_utime + told.ru_stime
+
+    before = used()
+    assert "serve" in recollect(Path("unused"), "--help", prefix=("env",)).stdout
+    assert 0 < used() - before < HELP_SECONDS
 
 
 def test_a_second_server_on_the_same_home_is_refused_at_once_naming_the_first(home: Path) -> None:
