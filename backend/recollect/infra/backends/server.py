@@ -29,6 +29,7 @@ from recollect.errors import (
     StreamBroken,
 )
 from recollect.infra.backends.address import api_root, host_and_port, server_root
+from recollect.infra.backends.dialect import dict_of
 from recollect.infra.off_loop import off_loop
 from recollect.settings import BackendSettings
 
@@ -149,22 +150,17 @@ def _texts(value: Any) -> Iterator[str]:
 
 def field_named(request: JsonObject | None, body: Any) -> str | None:
     """The field of the request, beside the prompt, that an error names: OpenAI's `param`, or the first in its words."""
-    error = body.get("error", body) if isinstance(body, dict) else body
-    param = error.get("param") if isinstance(error, dict) else None
-    said = param if isinstance(param, str) else str(error)
+    error = dict_of(body).get("error", body)
+    said = str(dict_of(error).get("param") or error)
     names = set(request or ()) - {"model", "messages", "stream"}
     return next((name for name in re.findall(r"\w+", said) if name in names), None)
 
 
-def refusal(
-    who: str, status: int, body: Any, retry_after: float | None, field: str | None = None
-) -> ModelUnavailable:
+def refusal(who: str, status: int, body: Any, wait: float | None, field: str | None) -> ModelUnavailable:
     """The exception for a status that is not 200. Nothing of the body is quoted."""
     if status in (429, _OVERLOADED):
-        wait = f" It asks to wait {retry_after:g} s." if retry_after is not None else ""
-        return RateLimited(
-            f"{who} wants fewer requests ({status}).{hint(body)}{wait}", retry_after=retry_after
-        )
+        told = f" It asks to wait {wait:g} s." if wait is not None else ""
+        return RateLimited(f"{who} wants fewer requests ({status}).{hint(body)}{told}", retry_after=wait)
     if status >= 500:
         return ModelUnavailable(f"{who} failed ({status}).{hint(body, status)}")
     return ModelRefused(f"{who} refused the request ({status}).{hint(body, status)}", field=field)
