@@ -26,6 +26,8 @@ QUICK = {"RECOLLECT_MEMORIZE__PAUSE_SECONDS": "0.2", "RECOLLECT_TRANSCRIPT_DELAY
 
 Json = dict[str, Any]
 
+COMPLETIONS = "/v1/chat/completions"
+
 
 class Home:
     """An opened app and a client that talks to its HTTP door, without a socket between them."""
@@ -149,6 +151,11 @@ async def longest_pause(request: Coroutine[Any, Any, httpx2.Response]) -> tuple[
 async def add_one(client: httpx2.AsyncClient, session: str, text: str, **fields: Any) -> httpx2.Response:
     body = {"session_id": session, "messages": [message(text, **fields)]}
     return await client.post("/api/v1/memory/add", json=body)
+
+
+def completion(text: str, **fields: Any) -> Json:
+    """A request at OpenAI's door."""
+    return {"model": "recollect", "messages": [{"role": "user", "content": text}], **fields}
 
 
 def message(text: str, number: int = 0, **fields: Any) -> Json:
