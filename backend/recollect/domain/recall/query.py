@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from recollect.domain.recall.dates import Span, spans_in, without_times
-from recollect.domain.recall.words import stem, words_asked_for
+from recollect.domain.recall.words import normal, stem, words_asked_for
 
 _summary = re.compile(
     r"\b(?:summar\w+|overview|recap|outline|in general|overall)\b|总结|總結|概括|要約|まとめ", re.IGNORECASE
@@ -79,8 +79,13 @@ class Query:
     """Words of the exchange that a follow-up comes after."""
 
 
+_LONGEST = 10_000
+
+
 def read_query(text: str, now: int, before: Exchange = ("", "")) -> Query:
     """Take a query apart. `now` is the moment it is asked, for "yesterday"; `before` what it may refer to."""
+    if len(plain := normal(text)) > _LONGEST:
+        text = plain[:_LONGEST]  # One sign may stand for eighteen.
     focus = _focus(text)
     words = _telling(focus)
     timeless = _without_stop_words(without_times(focus, now)) or words

@@ -85,3 +85,7 @@ def test_long_queries_are_read_in_bounded_time(piece: str) -> None:
     begun = time.process_time()
     read_query(piece * (50_000 // len(piece)), 0)
     assert time.process_time() - begun < 2
+
+
+def test_a_query_of_signs_that_stand_for_many_letters_is_cut() -> None:
+    assert len(read_query("ﷺ" * 10_000, 0).text) == 10_000
