@@ -23,13 +23,25 @@ _DETECTORS = {
     "twilio": "TwilioKeyDetector",
 }  # fmt: skip
 """Those that know a kind of secret by its form. Others go by entropy or by a word such as "password" nearby."""
-_KEYS = re.compile(r"\b(?:sk-[\w-]{20}|rk_[\w-]{43}|AIza[\w-]{35}|npm_[^\W_]{36})", re.ASCII)
-"""Of OpenAI, Anthropic and those who copy them; of Recollect, Google and npm."""
+_KEYS = re.compile(
+    r"\b(?:sk-[\w-]{20}|rk_[\w-]{43}|AIza[\w-]{35}|ya29\.[\w-]{20}|npm_[^\W_]{36}|github_pat_\w{22}|hf_[^\W_]{30}"
+    r"|gsk_[^\W_]{20}|xai-[\w-]{20})",
+    re.ASCII,
+)
+"""Of OpenAI, Anthropic and those who copy them; of Recollect, Google, npm, GitHub, Hugging Face, Groq and xAI."""
 _PRIVATE_KEY = re.compile(
     r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY[A-Z ]{0,20}-----.*?(?:-----END [A-Z0-9 ]{0,60}-----|\Z)",
     re.DOTALL,
 )
-_CARD = re.compile(r"(?<![\d.,-])[2-6](?:[ -]?\d){14,18}(?![\d.,-]?\d)")
+_CARDS = tuple(
+    re.compile(rf"(?<![\d.,]){digits}(?!\d)".replace("_", r"[ \u00a0-]?"), re.ASCII)
+    for digits in (
+        r"[2-6]\d{3}_\d{4}_\d{4}_\d{4}",
+        r"[2-6]\d{3}_\d{4}_\d{4}_\d{4}_\d{3}",
+        r"3\d{3}_\d{6}_\d{5}",
+    )
+)
+"""In the groups that are printed on cards, or in one."""
 _REST_OF_TOKEN = re.compile(r"[\w+/=-]*(?:\.[\w+/=-]+)*")
 _PIECE, _OVERLAP = 1000, 250
 """Some patterns take quadratic time on hostile text: a piece of this length bounds it to a few milliseconds."""
@@ -75,17 +87,25 @@ def mask_turns(turns: tuple[Turn, ...]) -> tuple[tuple[Turn, ...], int]:
 def _spans(text: str) -> Iterator[tuple[int, int]]:
     for found in _PRIVATE_KEY.finditer(text):
         yield found.span()
-    for found in _CARD.finditer(text):
-        if _is_card(found[0]):
-            yield found.span()
+    for card in _CARDS:
+        for found in card.finditer(text):
+            if _is_card(found[0]):
+                yield found.span()
+    token = (0, 0)
     for begin in range(0, max(1, len(text) - _OVERLAP), _PIECE - _OVERLAP):
+        if token[0] <= begin and begin + _PIECE <= token[1]:
+            continue
         piece = text[begin : begin + _PIECE]
         for pattern in _patterns():
             for found in pattern.finditer(piece):
                 # A group inside a match is the secret, such as a password in an address; a match may end too early.
                 inner = 1 if pattern.groups and found.start(1) > found.start() else 0
-                rest = _REST_OF_TOKEN.match(text, begin + found.end(inner))
-                yield begin + found.start(inner), rest.end() if rest else begin + found.end(inner)
+                first, last = begin + found.start(inner), begin + found.end(inner)
+                # A token is followed to its end once, however many matches there are in it.
+                if not token[0] <= last <= token[1]:
+                    rest = _REST_OF_TOKEN.match(text, last)
+                    token = (first, rest.end() if rest else last)
+                yield first, token[1]
 
 
 @cache

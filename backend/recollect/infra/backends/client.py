@@ -161,8 +161,9 @@ class HttpBackend:
         """One request, or one for each choice of a server that gives one at a time."""
         masked = 0
         if self._endpoint.masks_secrets and not facts.local:
-            messages, masked = await asyncio.to_thread(mask_json, call.messages)
-            call = replace(call, messages=messages)
+            parts = (call.messages, call.options)
+            (messages, options), masked = await asyncio.to_thread(mask_json, parts)
+            call = replace(call, messages=messages, options=options)
         model = await self._model(call.model, facts)
         dialect = DIALECTS[facts.kind]
         outgoing = Outgoing(call, model, facts, self._facts.takes_extras, self._endpoint.keep_alive)

@@ -1,6 +1,7 @@
 """What looks like a secret stays in the transcript: no memory holds it, and no server elsewhere gets to see it."""
 
 import json
+import time
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +33,27 @@ def test_a_secret_is_masked_to_its_end_and_nothing_beside_it(secret: str) -> Non
     assert mask_secrets(f"{secret}, {'x' * 990} {secret}. So.") == (f"{MASK}, {'x' * 990} {MASK}. So.", 2)
 
 
+@pytest.mark.parametrize(
+    "text", ["{} 12/27", "{} 12/27 123", "Visa {} 123", "card2 {}", "{}-1", "{}, 3", "Nr. 17: {} 456"]
+)
+@pytest.mark.parametrize("card", [CARD, "4111111111111111", "4111-1111-1111-1111", "3782 822463 10005"])
+def test_a_card_is_masked_whatever_numbers_stand_beside_it(text: str, card: str) -> None:
+    assert mask_secrets(text.format(card)) == (text.format(MASK), 1)
+
+
+@pytest.mark.parametrize(
+    "bait", ["sk-", "AKIA", "eyJ", "xoxb-", "4111 ", "http://a:b", "-----BEGIN PRIVATE KEY-----"]
+)
+def test_a_text_made_of_the_beginnings_of_secrets_takes_time_by_its_length(bait: str) -> None:
+    def seconds(length: int) -> float:
+        text, started = (bait * length)[:length], time.thread_time()
+        mask_secrets(text)
+        return time.thread_time() - started
+
+    seconds(1_000)
+    assert seconds(400_000) < 8 * 4 * max(seconds(100_000), 0.01)
+
+
 def test_a_password_in_an_address_is_masked_and_the_address_is_not() -> None:
     assert mask_secrets("at postgres://ann:hunter2@db/x") == (f"at postgres://ann:{MASK}@db/x", 1)
 
@@ -43,7 +65,7 @@ def test_numbers_times_and_addresses_are_no_secrets(text: str) -> None:
 
 @pytest.mark.parametrize(
     ("settings", "masked"),
-    [({"llm": {"local": False}}, 3), ({}, None), ({"llm": {"local": False}, "mask_secrets": False}, None)],
+    [({"llm": {"local": False}}, 4), ({}, None), ({"llm": {"local": False}, "mask_secrets": False}, None)],
     ids=["elsewhere", "local", "switched off"],
 )
 async def test_a_server_elsewhere_gets_no_secret_and_the_receipt_counts(
@@ -62,11 +84,15 @@ async def test_a_server_elsewhere_gets_no_secret_and_the_receipt_counts(
     ]
     before = len(model.calls()["bodies"])
     async with talking(tmp_path, model, **settings) as talk:
-        answer = await talk.client.post("/v1/chat/completions", json={"user": "ann", "messages": messages})
+        tool = {"type": "function", "function": {"name": "pay", "description": f"pays with {JWT}"}}
+        body = {"user": "ann", "messages": messages, "tools": [tool]}
+        answer = await talk.client.post("/v1/chat/completions", json=body)
         path = f"/api/v1/threads/{answer.raise_for_status().headers['X-Recollect-Thread']}/turns"
         kept = (await talk.client.get(path, params={"receipts": True})).json()
         sent = (await talk.client.get(f"{path}/{kept['turns'][-1]['turn_id']}/prompt")).json()
-    wire = json.dumps([each["messages"] for each in model.calls()["bodies"][before:]])
+    bodies = model.calls()["bodies"][before:]
+    assert (JWT not in json.dumps([each.get("tools") for each in bodies])) == bool(masked)
+    wire = json.dumps([each["messages"] for each in bodies])
     for secret in (AWS, CARD, "MIIEvQIBADANBgkq"):
         assert (secret not in wire) == bool(masked)
         assert (secret not in json.dumps(sent["request"])) == bool(masked), "it is told as it was sent"
