@@ -34,7 +34,7 @@ async def work(home: Home, number: int, task: str | None = None) -> Json:
     await remember(home, thread, messages, user_id="bob")
     await home.drain()
     (case,) = [each for each in await entries(home, "cases") if each.sources[0].thread_id == thread]
-    receipts = await home.app.cells.receipts(ThreadRef("default", "ann", thread), [case.cell])
+    receipts = await home.app.cells.receipts(ThreadRef("default", "bob", thread), [case.cell])
     return receipts[case.cell].get("skill", {})
 
 
