@@ -24,9 +24,10 @@ IS_OLD = """
 SELECT 1 FROM written_files w JOIN written_files n ON n.file = w.file AND n.number > w.number
 WHERE w.file = ? AND w.digest = ?"""
 
+IS_CURRENT = "SELECT 1 FROM written_files WHERE file = ? AND digest = ?"
+
 IS_DELETED = """
-SELECT min(CASE WHEN file = :file OR :anywhere THEN gone ELSE 1 END) AND max(file = :file OR :anywhere) AS is_deleted
-FROM written_files WHERE digest = :digest"""
+SELECT min(gone) AS is_deleted FROM written_files WHERE digest = :digest AND (file = :file OR :anywhere)"""
 
 
 def record_version(connection: sqlite3.Connection, path: str, digest: str) -> None:
@@ -72,30 +73,42 @@ class FileVersions:
 
     _database: Database
 
-    async def is_old_copy(self, path: str, digest: str) -> bool:
-        """Whether this is a version that the file had before its current one, or of a file that is deleted."""
-        version = (file_key(path), digest[:_DIGITS])
-        return await self._database.one(IS_OLD, version) is not None or await self.is_deleted(path, digest)
+    async def is_old_copy(self, path: str, *digests: str) -> bool:
+        """Whether this is a version that the file had before its current one, or of a file that is deleted.
 
-    async def is_deleted(self, path: str, digest: str) -> bool:
-        """Whether this is a version of a file that was deleted or forgotten.
+        Of `digests`, which are of the same text in several forms, the first one counts that is a version of the file.
+        """
+        file = file_key(path)
+        for digest in dict.fromkeys(digest[:_DIGITS] for digest in digests):
+            if await self._database.one(IS_OLD, (file, digest)) is not None:
+                return True
+            if await self._database.one(IS_CURRENT, (file, digest)) is not None:
+                break
+        return await self.is_deleted(path, *digests)
+
+    async def is_deleted(self, path: str, *digests: str) -> bool:
+        """Whether this is a version of a file that was deleted or forgotten; `digests` are as above.
 
         What transcripts and entries hold is deleted wherever it lies; anything else may be put elsewhere again.
         """
         anywhere = is_entry_path(path) or is_transcript(path)
-        bound = {"file": file_key(path), "digest": digest[:_DIGITS], "anywhere": anywhere}
-        found = await self._database.one(IS_DELETED, bound)
-        return found is not None and bool(found["is_deleted"])
+        bound = {"file": file_key(path), "anywhere": anywhere}
+        for digest in dict.fromkeys(digest[:_DIGITS] for digest in digests):
+            found = await self._database.one(IS_DELETED, {**bound, "digest": digest})
+            if found is not None and found["is_deleted"] is not None:
+                return bool(found["is_deleted"])
+        return False
 
     async def is_purging(self) -> bool:
         """Whether files of what was forgotten are still being removed."""
         sql = "SELECT 1 FROM jobs WHERE kind = ? AND state IN ('queued', 'running') LIMIT 1"
         return await self._database.one(sql, (PURGE,)) is not None
 
-    async def is_version(self, digest: str) -> bool:
-        """Whether any file ever was like this."""
-        found = await self._database.one("SELECT 1 FROM written_files WHERE digest = ?", (digest[:_DIGITS],))
-        return found is not None
+    async def is_version(self, *digests: str) -> bool:
+        """Whether any file ever was like this; `digests` are of the same text in several forms."""
+        asked = json.dumps([digest[:_DIGITS] for digest in digests])
+        sql = "SELECT 1 FROM written_files WHERE digest IN (SELECT value FROM json_each(?))"
+        return await self._database.one(sql, (asked,)) is not None
 
     async def were_ours(self, paths: Collection[str], *, gone: bool = False) -> set[str]:
         """Those of these files that we wrote or took in at some time; with `gone`, that were deleted or forgotten."""

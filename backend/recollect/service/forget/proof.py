@@ -135,7 +135,7 @@ class ForgottenVerifier:
         if "/threads/" in path:
             turns = [name for name in names if turn_number(name) is not None]
             return _forgotten_sections(path, found.text, turns, tombstones) > 0
-        is_deleted = await self.proof.is_deleted(copied_path(path) or path, found.digest)
+        is_deleted = await self.proof.is_deleted(copied_path(path) or path, *found.digests)
         return is_deleted or (
             owner is not None and len(await self.proof.living(owner, names)) < len(set(names))
         )

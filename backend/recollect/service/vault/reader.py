@@ -56,11 +56,13 @@ class VaultReader:
         self._copies.update(copies)
         return listed
 
-    async def drop_old_copy(self, store: FileVersions, reports: EditReports, path: str, digest: str) -> bool:
+    async def drop_old_copy(
+        self, store: FileVersions, reports: EditReports, path: str, found: VaultFile
+    ) -> bool:
         """Remove a file if it is a version of one that was deleted or forgotten. Returns whether it was removed."""
-        if not await store.is_deleted(path, digest) or await store.is_purging():
+        if not await store.is_deleted(path, *found.digests) or await store.is_purging():
             return False
-        await self._vault.remove_file(path, frozenset([digest]))
+        await self._vault.remove_file(path, frozenset([found.digest]))
         await self._vault.remove_empty_folder(path.rpartition("/")[0])
         reports.old_copy_replaced(path, "of a removed file is removed")
         return True
@@ -143,7 +145,7 @@ async def queue_changed(
             continue
         file = await store.file(path)
         if file is None or found.digest not in file.digests:
-            if await store.is_old_copy(path, found.digest):
+            if await store.is_old_copy(path, *found.digests):
                 reports.see_old_copy()
             await store.queue(path)
         elif found.stamp is not None:
