@@ -86,6 +86,11 @@ def is_note(path: str) -> bool:
     return in_notes and is_markdown(path)
 
 
+def notes_folder(path: str) -> str | None:
+    """The folder of all notes of its owner; None for a file that is no note."""
+    return f"{owner_of_path(path)}/notes" if is_note(path) else None
+
+
 def thread_folder(space: str, user_id: str, thread_id: str) -> str:
     return f"{owner_folder(space, user_id)}/threads/{file_name(thread_id)}"
 

@@ -8,7 +8,8 @@ from recollect.domain.forgetting import file_line, file_restored_line
 from recollect.domain.identity import file_key
 from recollect.domain.job import PURGE
 from recollect.domain.markdown.transcript import is_transcript
-from recollect.domain.paths import is_entry_path
+from recollect.domain.paths import is_entry_path, notes_folder
+from recollect.domain.vault_file import EMPTY
 from recollect.infra.journal.database import Database
 
 _MOST_VERSIONS = 1000
@@ -23,6 +24,8 @@ ON CONFLICT (file, digest) DO UPDATE SET number = excluded.number, gone = 0"""
 IS_OLD = """
 SELECT 1 FROM written_files w JOIN written_files n ON n.file = w.file AND n.number > w.number
 WHERE w.file = ? AND w.digest = ?"""
+
+LIFT = "UPDATE written_files SET gone = 0 WHERE file = ? AND digest = ? AND gone RETURNING file"
 
 IS_CURRENT = "SELECT 1 FROM written_files WHERE file = ? AND digest = ?"
 
@@ -57,10 +60,16 @@ def retire_files(connection: sqlite3.Connection, paths: Iterable[str]) -> None:
 
 
 def retire_version(connection: sqlite3.Connection, path: str, digest: str | None) -> None:
-    """As `retire_files`, for a file that may be a person's: this version of it does not come back either."""
+    """As `retire_files`, for a file that may be a person's: this version of it does not come back either.
+
+    A note does not come back under any other name of its owner's notes; but whoever likes may have empty ones.
+    """
     if digest is not None:
         record_version(connection, path, digest)
     retire_files(connection, [path])
+    if digest not in (None, EMPTY) and (folder := notes_folder(path)) is not None:
+        connection.execute(ADD_VERSION, (file_key(folder), digest[:_DIGITS], 1))
+        retire_files(connection, [folder])
 
 
 def add_to_ledger(connection: sqlite3.Connection, *lines: str) -> None:
@@ -89,14 +98,16 @@ class FileVersions:
     async def is_deleted(self, path: str, *digests: str) -> bool:
         """Whether this is a version of a file that was deleted or forgotten; `digests` are as above.
 
-        What transcripts and entries hold is deleted wherever it lies; anything else may be put elsewhere again.
+        What transcripts and entries hold is deleted wherever it lies, a note among all notes of its owner; anything
+        else may be put elsewhere again.
         """
         anywhere = is_entry_path(path) or is_transcript(path)
-        bound = {"file": file_key(path), "anywhere": anywhere}
         for digest in dict.fromkeys(digest[:_DIGITS] for digest in digests):
-            found = await self._database.one(IS_DELETED, {**bound, "digest": digest})
-            if found is not None and found["is_deleted"] is not None:
-                return bool(found["is_deleted"])
+            for place in filter(None, (path, notes_folder(path))):
+                bound = {"file": file_key(place), "digest": digest, "anywhere": anywhere}
+                found = await self._database.one(IS_DELETED, bound)
+                if found is not None and found["is_deleted"] is not None:
+                    return bool(found["is_deleted"])
         return False
 
     async def is_purging(self) -> bool:
@@ -130,4 +141,11 @@ class FileVersions:
 
     async def allow(self, path: str, digest: str) -> None:
         """A person puts this there through the API, whatever was there before."""
-        await self._database.write(lambda connection: record_version(connection, path, digest))
+
+        def work(connection: sqlite3.Connection) -> None:
+            record_version(connection, path, digest)
+            version = (file_key(notes_folder(path) or path), digest[:_DIGITS])
+            if connection.execute(LIFT, version).fetchall():
+                add_to_ledger(connection, file_restored_line(*version))
+
+        await self._database.write(work)

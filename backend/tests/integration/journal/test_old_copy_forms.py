@@ -5,10 +5,12 @@ from pathlib import Path
 
 import pytest
 
+from recollect.app import open_home
+from recollect.service.rebuild import rebuild_home
 from tests.entry_house import ANN as ANNS
 from tests.entry_house import TODAY, fact
 from tests.http_client import Home, Json, opened
-from tests.integration.journal.test_old_copies import ANN, tell, verified
+from tests.integration.journal.test_old_copies import ANN, quiet, tell, verified
 
 WORD = "quokka"
 
@@ -94,3 +96,49 @@ async def test_a_forgotten_note_comes_back_through_the_api_with_whatever_line_en
         await tell(home, "POST", "memory/notes", {**zoo, "text": f"A {WORD}\r\nlives there.\r\n"})
         await look(home)
         assert await names(home) == ["zoo.md"]
+
+
+async def found(home: Home) -> str:
+    hits = await tell(home, "POST", "memory/search", {**ANN, "query": WORD, "top_k": 9})
+    return str(hits["hits"])
+
+
+async def test_a_forgotten_note_is_an_old_copy_under_whatever_name_it_comes_back(tmp_path: Path) -> None:
+    """Bob has the same text, and Ann an empty note: both are theirs."""
+    notes, bobs = (tmp_path / f"home/vault/default/users/{user}/notes" for user in ("ann", "bob"))
+    text = f"A {WORD} lives there.\n"
+    async with opened(tmp_path / "home") as home:
+        for folder in (notes, bobs):
+            folder.mkdir(parents=True)
+            (folder / "diary.md").write_text(text)
+        (notes / "same.md").write_text(text)
+        for name in ("empty.md", "blank.md"):
+            (notes / name).write_text("")
+        await look(home)
+        assert await names(home) == ["blank.md", "diary.md", "empty.md", "same.md"]
+        for name in ("diary.md", "empty.md"):
+            await tell(home, "DELETE", f"memory/notes/{name}", user_id="ann")
+        await home.drain()
+        assert not (notes / "same.md").exists()
+        await home.app.vault_sweep.stop()
+        (notes / "renamed.md").write_text(text)
+        (notes / "below").mkdir()
+        (notes / "below/crlf.md").write_bytes(with_crlf(text.encode()))
+        proof = await home.app.forgotten_verifier.verify()
+        assert (proof.problems, proof.looked_at["notes"]) == (["notes: 2 of 4"], 4)
+        await home.app.vault_sweep.start()
+        await look(home)
+        assert (await names(home), WORD in await found(home)) == (["blank.md"], False)
+        assert not (notes / "renamed.md").exists()
+        assert (await verified(home, forgotten=True))["problems"] == []
+        assert "renamed.md: an old copy came here" in str((await verified(home))["notes"])
+        assert (bobs / "diary.md").exists()
+    (tmp_path / "home/journal.db").unlink()
+    (notes / "again.md").write_text(text)
+    await rebuild_home(quiet(tmp_path / "home"), open_home)
+    async with opened(tmp_path / "home") as home:
+        await look(home)
+        assert (await names(home), (bobs / "diary.md").exists()) == (["blank.md"], True)
+        await tell(home, "POST", "memory/notes", {**ANN, "name": "wanted", "text": text})
+        await look(home)
+        assert await names(home) == ["blank.md", "wanted.md"]  # A person wants it back.
