@@ -130,6 +130,11 @@ class FileVersions:
         )
         return {keys[row["file"]] for row in found}
 
+    async def are_notes(self, paths: Collection[str]) -> set[str]:
+        """Those of these files that are known as notes now."""
+        sql = "SELECT path FROM notes WHERE path IN (SELECT value FROM json_each(?))"
+        return {row["path"] for row in await self._database.read(sql, (json.dumps(list(paths)),))}
+
     async def retire(self, versions: Mapping[str, str]) -> None:
         """These files, by path and digest, are forgotten; to remove them is up to the caller."""
 

@@ -143,6 +143,9 @@ class ForgottenVerifier:
         owner, found = owner_of_path(path), await self.vault.look(path)
         if found is None:
             return False
+        if is_note(path):
+            note = copied_path(path) or path
+            return note in await self.proof.were_ours([note], gone=True)
         names = _sections(found.text)
         if "/threads/" in path:
             turns = [name for name in names if turn_number(name) is not None]

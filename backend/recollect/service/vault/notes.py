@@ -76,6 +76,14 @@ class NoteFollower:
             self.on_changed(changed)
         return stamps
 
+    async def without_copies(self, paths: Iterable[str]) -> list[str]:
+        """The paths without conflict copies of sync tools; one that was taken for a note is none any more."""
+        asked = list(paths)
+        listed = await self.reader.without_copies(self.store, asked)
+        if copies := set(asked) - set(listed):
+            await self.let_go(await self.store.at(copies))
+        return listed
+
     async def let_go(self, notes: Iterable[Note]) -> None:
         """Remove the records of notes that are gone from the vault."""
         gone = list(notes)

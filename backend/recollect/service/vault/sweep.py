@@ -136,7 +136,7 @@ class VaultSweep:
         if self._loss is not None:
             self._sweep_now.set()
         others: list[str] = []
-        for path in await self._reader.without_copies(self._store, await self._files_below(paths)):
+        for path in await self._notes.without_copies(await self._files_below(paths)):
             if is_transcript(path):
                 await self._look_at_transcript(path)
             else:
@@ -342,7 +342,7 @@ class VaultSweep:
                 if path not in gone and (stamp != seen.get(path) or self._reader.failed(path))
             ]
         )
-        changed = await self._reader.without_copies(self._store, changed)
+        changed = await self._notes.without_copies(changed)
         for path in changed:
             if path in parts:
                 await self._compare(path, parts[path])

@@ -142,3 +142,27 @@ async def test_a_forgotten_note_is_an_old_copy_under_whatever_name_it_comes_back
         await tell(home, "POST", "memory/notes", {**ANN, "name": "wanted", "text": text})
         await look(home)
         assert await names(home) == ["blank.md", "wanted.md"]  # A person wants it back.
+
+
+async def test_a_conflict_copy_of_a_note_is_listed_not_read_and_searched_by_the_proof(tmp_path: Path) -> None:
+    notes = tmp_path / "home/vault" / ANNS / "notes"
+    copies = ("diary.sync-conflict-20260101-000000-ABCDEFG.md", "diary (Ann's conflicted copy 2026-01-01).md")
+    own = ["diary (draft).md", "diary 2.md", "diary.md", "plan (conflicted copy).md"]  # There is no plan.
+    async with opened(tmp_path / "home") as home:
+        notes.mkdir(parents=True)
+        for name in own:
+            (notes / name).write_text(f"This is {name}.")
+        for name in copies:
+            (notes / name).write_text(f"A {WORD}, as {name} has it.")
+        await look(home)
+        assert (await names(home), WORD in await found(home)) == (own, False)
+        told = str((await verified(home))["notes"])
+        assert all(f"{name}: a conflict copy of a sync tool" in told for name in copies)
+        await tell(home, "DELETE", "memory/notes/diary.md", user_id="ann")
+        await home.drain()
+        assert not any((notes / name).exists() for name in copies)
+        (notes / copies[0]).write_text(f"Another {WORD}.")
+        await look(home)
+        assert (await names(home), WORD in await found(home)) == ([own[0], own[1], own[3]], False)
+        (problem,) = (await verified(home, forgotten=True))["problems"]
+        assert problem.startswith(f"{ANNS}/notes/{copies[0]}: a conflict copy that holds")
