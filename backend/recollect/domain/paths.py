@@ -86,6 +86,11 @@ def is_note(path: str) -> bool:
     return in_notes and is_markdown(path)
 
 
+def notes_folder(path: str) -> str | None:
+    """The folder of all notes of its owner; None for a file that is no note."""
+    return f"{owner_of_path(path)}/notes" if is_note(path) else None
+
+
 def thread_folder(space: str, user_id: str, thread_id: str) -> str:
     return f"{owner_folder(space, user_id)}/threads/{file_name(thread_id)}"
 
@@ -123,13 +128,20 @@ _copy_name = re.compile(r"(.+?)(?: \(.+\)| [0-9]{1,3}|[._]sync-conflict-.+|_conf
 """As sync tools name a second version: `x (conflicted copy).md`, `x.sync-conflict-….md`, `x 2.md`."""
 
 
+_note_copy_name = re.compile(
+    r"(.+?)(?: \((?:.+ )?conflicted copy(?: .+)?\)|\.sync-conflict-[0-9]{8}-[0-9]{6}-.+)"
+).fullmatch
+"""Of a note, which may be called `x (draft)` or `x 2`, only what no person writes."""
+
+
 def copied_path(path: str) -> str | None:
     """The file that a sync tool's conflict copy was made of, by its name; None for any other name.
 
-    Whether it is one depends on whose that file is: notes have any name that a person likes.
+    Whether it is one depends on whose that file is, or whether it is there.
     """
     folder, _, name = path.rpartition("/")
-    found = None if is_note(path) or not name.endswith(".md") else _copy_name(name.removesuffix(".md"))
+    match = _note_copy_name if is_note(path) else _copy_name
+    found = match(name.removesuffix(".md")) if name.endswith(".md") else None
     return f"{folder}/{found[1]}.md" if found else None
 
 

@@ -1,9 +1,11 @@
 """Files of the vault as they were found, and what the journal knows of transcripts."""
 
+import codecs
 import hashlib
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
+from recollect.domain.identity import text_digest
 from recollect.domain.model import Thread, ThreadRef, Turn
 
 
@@ -23,12 +25,61 @@ class VaultFile:
     """What is not UTF-8 has marks in its place."""
     digest: str
     """SHA-256 of all its bytes, however few of them were read into `text`."""
+    lf_digest: str
+    """The same of its bytes with LF line ends and without a byte order mark, as `lf_form` has them."""
     modified: int
     """When it was last written, in UTC milliseconds."""
     stamp: FileStamp | None = None
     """None if the file was written so recently that another change could leave the same stamp."""
     is_whole: bool = True
     """False where bytes were no UTF-8, or the file is longer than what was read."""
+
+    @property
+    def digests(self) -> tuple[str, str]:
+        return self.digest, self.lf_digest
+
+
+def lf_form(text: str) -> str:
+    """A text with LF line ends and without a byte order mark: tools such as git change both on their own."""
+    return text.removeprefix("\ufeff").replace("\r\n", "\n")
+
+
+def text_digests(text: str) -> tuple[str, str]:
+    """As `VaultFile.digests`, of a text that is in a file or will be."""
+    return text_digest(text), text_digest(lf_form(text))
+
+
+class FileDigests:
+    """SHA-256 of bytes, and of the same bytes in LF form. Nothing is hashed twice before the two differ.
+
+    A byte order mark is looked for in `first`.
+    """
+
+    def __init__(self, first: bytes) -> None:
+        self._raw = hashlib.sha256()
+        self._lf: hashlib._Hash | None = None
+        self._held = b""
+        """A carriage return at the end, whose line feed may come yet."""
+        if first.startswith(codecs.BOM_UTF8):
+            self._raw.update(codecs.BOM_UTF8)
+            self._lf = hashlib.sha256()
+        self.update(first.removeprefix(codecs.BOM_UTF8))
+
+    def update(self, more: bytes) -> None:
+        if self._lf is None and b"\r" in more:
+            self._lf = self._raw.copy()
+        self._raw.update(more)
+        if self._lf is not None:
+            joined = self._held + more
+            self._held = b"\r" if joined.endswith(b"\r") else b""
+            self._lf.update(joined.removesuffix(b"\r").replace(b"\r\n", b"\n"))
+
+    def ended(self) -> tuple[str, str]:
+        raw = self._raw.hexdigest()
+        if self._lf is None:
+            return raw, raw
+        self._lf.update(self._held)
+        return raw, self._lf.hexdigest()
 
 
 EMPTY = hashlib.sha256(b"").hexdigest()

@@ -5,7 +5,6 @@ import codecs
 import ctypes
 import errno
 import functools
-import hashlib
 import logging
 import os
 import re
@@ -19,7 +18,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, ParamSpec, TypeVar
 
 from recollect.domain.paths import is_markdown, is_note
-from recollect.domain.vault_file import NOT_FOLLOWED, UNREADABLE, FileStamp, VaultFile
+from recollect.domain.vault_file import NOT_FOLLOWED, UNREADABLE, FileDigests, FileStamp, VaultFile
 from recollect.errors import StorageUnavailable
 from recollect.failpoints import FailPoints
 
@@ -110,10 +109,11 @@ _BYTE_ORDER_MARKS = {
 
 
 class FileContent(NamedTuple):
-    """What was read of a file, the SHA-256 of all of it, and its status."""
+    """What was read of a file, the digests of all of it as `VaultFile` has them, and its status."""
 
     content: bytes
     digest: str
+    lf_digest: str
     is_whole: bool
     status: os.stat_result
 
@@ -138,11 +138,11 @@ def read_content(root: Path, path: str, limit: int | None = None) -> FileContent
         return None
     with os.fdopen(descriptor, "rb") as opened:
         content = opened.read(-1 if limit is None else limit)
-        digest, is_whole = hashlib.sha256(content), True
+        digests, is_whole = FileDigests(content), True
         while more := opened.read(_AT_ONCE):
-            digest.update(more)
+            digests.update(more)
             is_whole = False
-        return FileContent(content, digest.hexdigest(), is_whole, status)
+        return FileContent(content, *digests.ended(), is_whole, status)
 
 
 def read_file(root: Path, path: str, limit: int | None = None) -> VaultFile | None:
@@ -155,6 +155,7 @@ def read_file(root: Path, path: str, limit: int | None = None) -> VaultFile | No
     return VaultFile(
         text=text,
         digest=found.digest,
+        lf_digest=found.lf_digest,
         modified=status.st_mtime_ns // 1_000_000,
         stamp=None if could_change_unseen else FileStamp(status.st_mtime_ns, status.st_size),
         is_whole=found.is_whole and is_text,

@@ -15,7 +15,7 @@ from recollect.domain.markdown.transcript import ParsedPart, is_transcript, pars
 from recollect.domain.model import Memcell, Thread, ThreadRef, TranscriptPart, Turn
 from recollect.domain.paths import copied_path, is_own_name, is_people_file, thread_folder
 from recollect.domain.people import Preset, read_people_file
-from recollect.domain.vault_file import StoredPart
+from recollect.domain.vault_file import StoredPart, text_digests
 from recollect.errors import HomeUnusable, RecollectError
 from recollect.failpoints import FailPoints
 from recollect.infra.archive import unpack
@@ -263,7 +263,7 @@ async def rebuild_people(vault: Vault, people: SqlPresetStore, report: RebuildRe
     for path in sorted(filter(is_people_file, listed), key=lambda path: copied_path(path) is not None):
         text = await vault.read(path) or ""
         try:
-            if await people.is_deleted(path, text_digest(text)):
+            if await people.is_deleted(path, *text_digests(text)):
                 raise ValueError("it was deleted; this copy was left out")
             holds, _ = read_people_file(path, text)
             if (other := await people.path_of(holds)) is not None:

@@ -8,7 +8,8 @@ from recollect.domain.forgetting import file_line, file_restored_line
 from recollect.domain.identity import file_key
 from recollect.domain.job import PURGE
 from recollect.domain.markdown.transcript import is_transcript
-from recollect.domain.paths import is_entry_path
+from recollect.domain.paths import is_entry_path, notes_folder
+from recollect.domain.vault_file import EMPTY
 from recollect.infra.journal.database import Database
 
 _MOST_VERSIONS = 1000
@@ -24,9 +25,12 @@ IS_OLD = """
 SELECT 1 FROM written_files w JOIN written_files n ON n.file = w.file AND n.number > w.number
 WHERE w.file = ? AND w.digest = ?"""
 
+LIFT = "UPDATE written_files SET gone = 0 WHERE file = ? AND digest = ? AND gone RETURNING file"
+
+IS_CURRENT = "SELECT 1 FROM written_files WHERE file = ? AND digest = ?"
+
 IS_DELETED = """
-SELECT min(CASE WHEN file = :file OR :anywhere THEN gone ELSE 1 END) AND max(file = :file OR :anywhere) AS is_deleted
-FROM written_files WHERE digest = :digest"""
+SELECT min(gone) AS is_deleted FROM written_files WHERE digest = :digest AND (file = :file OR :anywhere)"""
 
 
 def record_version(connection: sqlite3.Connection, path: str, digest: str) -> None:
@@ -56,10 +60,16 @@ def retire_files(connection: sqlite3.Connection, paths: Iterable[str]) -> None:
 
 
 def retire_version(connection: sqlite3.Connection, path: str, digest: str | None) -> None:
-    """As `retire_files`, for a file that may be a person's: this version of it does not come back either."""
+    """As `retire_files`, for a file that may be a person's: this version of it does not come back either.
+
+    A note does not come back under any other name of its owner's notes; but whoever likes may have empty ones.
+    """
     if digest is not None:
         record_version(connection, path, digest)
     retire_files(connection, [path])
+    if digest not in (None, EMPTY) and (folder := notes_folder(path)) is not None:
+        connection.execute(ADD_VERSION, (file_key(folder), digest[:_DIGITS], 1))
+        retire_files(connection, [folder])
 
 
 def add_to_ledger(connection: sqlite3.Connection, *lines: str) -> None:
@@ -72,30 +82,44 @@ class FileVersions:
 
     _database: Database
 
-    async def is_old_copy(self, path: str, digest: str) -> bool:
-        """Whether this is a version that the file had before its current one, or of a file that is deleted."""
-        version = (file_key(path), digest[:_DIGITS])
-        return await self._database.one(IS_OLD, version) is not None or await self.is_deleted(path, digest)
+    async def is_old_copy(self, path: str, *digests: str) -> bool:
+        """Whether this is a version that the file had before its current one, or of a file that is deleted.
 
-    async def is_deleted(self, path: str, digest: str) -> bool:
-        """Whether this is a version of a file that was deleted or forgotten.
+        Of `digests`, which are of the same text in several forms, the first one counts that is a version of the file.
+        """
+        file = file_key(path)
+        for digest in dict.fromkeys(digest[:_DIGITS] for digest in digests):
+            if await self._database.one(IS_OLD, (file, digest)) is not None:
+                return True
+            if await self._database.one(IS_CURRENT, (file, digest)) is not None:
+                break
+        return await self.is_deleted(path, *digests)
 
-        What transcripts and entries hold is deleted wherever it lies; anything else may be put elsewhere again.
+    async def is_deleted(self, path: str, *digests: str) -> bool:
+        """Whether this is a version of a file that was deleted or forgotten; `digests` are as above.
+
+        What transcripts and entries hold is deleted wherever it lies, a note among all notes of its owner; anything
+        else may be put elsewhere again.
         """
         anywhere = is_entry_path(path) or is_transcript(path)
-        bound = {"file": file_key(path), "digest": digest[:_DIGITS], "anywhere": anywhere}
-        found = await self._database.one(IS_DELETED, bound)
-        return found is not None and bool(found["is_deleted"])
+        for digest in dict.fromkeys(digest[:_DIGITS] for digest in digests):
+            for place in filter(None, (path, notes_folder(path))):
+                bound = {"file": file_key(place), "digest": digest, "anywhere": anywhere}
+                found = await self._database.one(IS_DELETED, bound)
+                if found is not None and found["is_deleted"] is not None:
+                    return bool(found["is_deleted"])
+        return False
 
     async def is_purging(self) -> bool:
         """Whether files of what was forgotten are still being removed."""
         sql = "SELECT 1 FROM jobs WHERE kind = ? AND state IN ('queued', 'running') LIMIT 1"
         return await self._database.one(sql, (PURGE,)) is not None
 
-    async def is_version(self, digest: str) -> bool:
-        """Whether any file ever was like this."""
-        found = await self._database.one("SELECT 1 FROM written_files WHERE digest = ?", (digest[:_DIGITS],))
-        return found is not None
+    async def is_version(self, *digests: str) -> bool:
+        """Whether any file ever was like this; `digests` are of the same text in several forms."""
+        asked = json.dumps([digest[:_DIGITS] for digest in digests])
+        sql = "SELECT 1 FROM written_files WHERE digest IN (SELECT value FROM json_each(?))"
+        return await self._database.one(sql, (asked,)) is not None
 
     async def were_ours(self, paths: Collection[str], *, gone: bool = False) -> set[str]:
         """Those of these files that we wrote or took in at some time; with `gone`, that were deleted or forgotten."""
@@ -105,6 +129,11 @@ class FileVersions:
             (json.dumps(list(keys)), gone),
         )
         return {keys[row["file"]] for row in found}
+
+    async def are_notes(self, paths: Collection[str]) -> set[str]:
+        """Those of these files that are known as notes now."""
+        sql = "SELECT path FROM notes WHERE path IN (SELECT value FROM json_each(?))"
+        return {row["path"] for row in await self._database.read(sql, (json.dumps(list(paths)),))}
 
     async def retire(self, versions: Mapping[str, str]) -> None:
         """These files, by path and digest, are forgotten; to remove them is up to the caller."""
@@ -117,4 +146,11 @@ class FileVersions:
 
     async def allow(self, path: str, digest: str) -> None:
         """A person puts this there through the API, whatever was there before."""
-        await self._database.write(lambda connection: record_version(connection, path, digest))
+
+        def work(connection: sqlite3.Connection) -> None:
+            record_version(connection, path, digest)
+            version = (file_key(notes_folder(path) or path), digest[:_DIGITS])
+            if connection.execute(LIFT, version).fetchall():
+                add_to_ledger(connection, file_restored_line(*version))
+
+        await self._database.write(work)

@@ -8,7 +8,9 @@ from recollect.domain.forgetting import Looked, StoredVersion, Tombstones
 from recollect.domain.identity import key_within_user, turn_number
 from recollect.domain.job import PURGE
 from recollect.domain.markdown.transcript import transcript_place
-from recollect.domain.paths import copied_path, linked_turn, owner_folder, owner_of_path
+from recollect.domain.model import NOTE_BYTES
+from recollect.domain.paths import copied_path, is_note, linked_turn, owner_folder, owner_of_path
+from recollect.domain.vault_file import Listing
 from recollect.errors import IndexUnavailable
 from recollect.infra.index.store import LanceIndex
 from recollect.infra.job_engine import JobEngine
@@ -119,6 +121,7 @@ class ForgottenVerifier:
         result.add(Looked("sections of transcripts", sections, wrong_sections))
         result.add(Looked("links of memories to transcripts", links, wrong_links))
         result.add(Looked("files of skills", skills, wrong_skills))
+        result.add(await self._notes())
         result.looked_at["conflict copies of sync tools"] = len(copies)
         for path in copies:
             if await self._holds_gone(path, tombstones):
@@ -126,16 +129,28 @@ class ForgottenVerifier:
                     f"{path}: a conflict copy that holds what was deleted or forgotten; remove it"
                 )
 
+    async def _notes(self) -> Looked:
+        """How many notes are byte for byte, or but for their line ends, one that their owner forgot."""
+        number = wrong = 0
+        for path in filter(is_note, Listing.of(await self.vault.stamps()).stamps):
+            if (found := await self.vault.look(path, NOTE_BYTES)) is not None:
+                number += 1
+                wrong += await self.proof.is_deleted(path, *found.digests)
+        return Looked("notes", number, wrong)
+
     async def _holds_gone(self, path: str, tombstones: Tombstones) -> bool:
         """Whether a conflict copy holds a turn or a memory that is no longer there, or a file that was deleted."""
         owner, found = owner_of_path(path), await self.vault.look(path)
         if found is None:
             return False
+        if is_note(path):
+            note = copied_path(path) or path
+            return note in await self.proof.were_ours([note], gone=True)
         names = _sections(found.text)
         if "/threads/" in path:
             turns = [name for name in names if turn_number(name) is not None]
             return _forgotten_sections(path, found.text, turns, tombstones) > 0
-        is_deleted = await self.proof.is_deleted(copied_path(path) or path, found.digest)
+        is_deleted = await self.proof.is_deleted(copied_path(path) or path, *found.digests)
         return is_deleted or (
             owner is not None and len(await self.proof.living(owner, names)) < len(set(names))
         )

@@ -17,7 +17,14 @@ from recollect.domain.forgetting import (
 from recollect.domain.identity import key_within_user, text_digest
 from recollect.domain.job import Job, JobSpec, NotYet
 from recollect.domain.model import ThreadRef
-from recollect.domain.paths import copied_path, forgotten_path, owner_folder, thread_folder, transcript_path
+from recollect.domain.paths import (
+    copied_path,
+    forgotten_path,
+    is_note,
+    owner_folder,
+    thread_folder,
+    transcript_path,
+)
 from recollect.domain.recall.rows import TURN, IndexRow
 from recollect.domain.strategy import ClosedCell, Tuning, skills_job
 from recollect.errors import IndexUnavailable
@@ -285,7 +292,10 @@ class Purges:
         await self.threads.store.fold_log()
 
     async def _remove_note(self, path: str, digest: str) -> None:
-        """Another text that was put there since is another note."""
+        """And its conflict copies, which may hold the words. Another text that was put there since is another note."""
+        for beside in await self.threads.vault.list_files(path.rpartition("/")[0]):
+            if copied_path(beside) == path and (copy := await self.threads.vault.look(beside)) is not None:
+                await self.threads.vault.remove_file(beside, frozenset([copy.digest]))
         found = await self.threads.vault.look(path)
         if found is not None and found.digest == digest:
             await self.threads.vault.remove_file(path, frozenset([digest]))
@@ -355,7 +365,8 @@ class Purges:
 
     async def _remove_copies_of_entries(self, owner: str, ids: tuple[str, ...]) -> None:
         for path in await self.threads.vault.list_files(owner):
-            if ".conflict-" not in path.rpartition("/")[2] and copied_path(path) is None:
+            is_copy = ".conflict-" in path.rpartition("/")[2] or copied_path(path) is not None
+            if is_note(path) or not is_copy:
                 continue
             found = await self.threads.vault.look(path)
             if found is not None and any(entry_id in found.text for entry_id in ids):

@@ -223,7 +223,7 @@ class SkillShelf:
         """Restore the current version over an old copy, or remove it; else False. The caller holds the lock."""
         current = next((seen.text for seen in await self.files.seen(path) if seen.path == path), None)
         is_current = found.text in (current, await self.files.last_written(path, found.text))
-        if is_current or not await self.files.is_old_copy(path, found.digest):
+        if is_current or not await self.files.is_old_copy(path, *found.digests):
             return False
         if current is None:
             await self._take_away(path)

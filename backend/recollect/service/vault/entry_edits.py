@@ -112,7 +112,7 @@ class EntryTaker:
         seen: HandWritten,
     ) -> None:
         owner, finder = entry_owner(path), SourceFinder(self.store)
-        arrived, refused = await self._arrivals(path, space, found.digest, seen.arrived, finder)
+        arrived, refused = await self._arrivals(path, space, found, seen.arrived, finder)
         changed: list[KnownEntry] = []
         for known in seen.changed:
             if await finder.came_from_forgotten(space, owner, known.entry):
@@ -150,7 +150,7 @@ class EntryTaker:
         self._report(path, change, len(changed), len(arrived), document, refused)
 
     async def _arrivals(
-        self, path: str, space: str, digest: str, written: Sequence[WrittenEntry], finder: SourceFinder
+        self, path: str, space: str, found: VaultFile, written: Sequence[WrittenEntry], finder: SourceFinder
     ) -> tuple[list[KnownEntry], list[str]]:
         """What is new in a file, and why the rest of it is not applied."""
         leaving = await self.store.leaving(path)
@@ -158,7 +158,9 @@ class EntryTaker:
         refused: list[str] = []
         owner, kind = entry_owner(path), entry_kind_of(path)
         assert kind is not None
-        deleted = await self._deleted(space, owner) if await self.store.is_version(digest) else frozenset()
+        deleted = (
+            await self._deleted(space, owner) if await self.store.is_version(*found.digests) else frozenset()
+        )
         for each in written:
             entry, known = each.entry, await self.entries.get(space, each.entry.entry_id)
             is_new = known is None and entry.entry_id not in leaving

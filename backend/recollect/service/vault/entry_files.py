@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from recollect.domain.entries.entry import EntryFileState, FiledEntry, owner_words
 from recollect.domain.entries.links import NO_LINKS, Links, linkable, named_ids
@@ -10,7 +10,7 @@ from recollect.domain.identity import text_digest
 from recollect.domain.job import Job, Unfinished
 from recollect.domain.markdown.entry_document import is_bare, read_document, section_digest, splice
 from recollect.domain.paths import ENTRY_FILE_BYTES, entry_kind_of, is_entry_path
-from recollect.domain.vault_file import EMPTY, FileStamp, VaultFile
+from recollect.domain.vault_file import EMPTY, FileStamp, VaultFile, lf_form
 from recollect.infra.journal.files import SqlNoteStore
 from recollect.service.vault.entry_edits import SETTLE_MS, EntryTaker
 from recollect.service.vault.reader import queue_changed, without_copies, written_digests
@@ -56,7 +56,7 @@ class EntryFiles:
         if found is not None and _is_foreign(file, found):
             confirmed = found.digest == vanished
             store = self.taker.store
-            if await (store.is_deleted if file is None else store.is_old_copy)(path, found.digest):
+            if await (store.is_deleted if file is None else store.is_old_copy)(path, *found.digests):
                 await self._replace_old_copy(file, path, found)
             elif await self.taker.apply_edits(path, file, found, confirmed=confirmed):
                 self._tell(path)
@@ -114,14 +114,17 @@ class EntryFiles:
         """
         here = await self.taker.store.entries_in(file.path)
         gone = await self.taker.store.leaving(file.path)
+        before = None if found is None else found.text
         if is_old and found is not None:
+            found = replace(found, text=lf_form(found.text))
             gone |= read_document(file.path, found.text).written.keys() - {
                 each.known.entry_id for each in here
             }
-        before = None if found is None else found.text
         links = await self._links(file, here)
         kept = await self._keep_damaged(file.path, found, here, links)
-        text = await asyncio.to_thread(_spliced, file, before, here, gone, kept, links)
+        text = await asyncio.to_thread(
+            _spliced, file, None if found is None else found.text, here, gone, kept, links
+        )
         ours = frozenset() if found is None else frozenset([found.digest])
         if not here and is_bare(text, _kind(file), owner_words(file.owner)):
             await self._remove(file, ours)

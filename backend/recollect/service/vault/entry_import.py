@@ -61,7 +61,7 @@ async def _import_file(
     found = await vault.look(path, ENTRY_FILE_BYTES)
     if found is None:
         return 0
-    if await store.is_deleted(path, found.digest):
+    if await store.is_deleted(path, *found.digests):
         raise ValueError("it was deleted; this copy was left out")
     space, document = await read_entries(store, path, found)
     known, leaving = [], []

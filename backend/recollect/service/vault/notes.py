@@ -4,7 +4,6 @@ from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, field
 
 from recollect.domain.access import Caller
-from recollect.domain.identity import text_digest
 from recollect.domain.model import DEFAULT_USER, NOTE_BYTES, Note
 from recollect.domain.paths import (
     MARKDOWN_ENDINGS,
@@ -14,7 +13,7 @@ from recollect.domain.paths import (
     owner_folder,
     owner_of_path,
 )
-from recollect.domain.vault_file import FileStamp, VaultFile
+from recollect.domain.vault_file import FileStamp, VaultFile, text_digests
 from recollect.errors import AlreadyExists, InvalidInput, NotFound
 from recollect.infra.journal.files import SqlNoteStore
 from recollect.infra.vault import Vault
@@ -61,9 +60,9 @@ class NoteFollower:
             owner, found = owner_of_path(path), await self.reader.look(path, NOTE_BYTES)
             if owner is None or found is None:
                 continue
-            if await self.store.is_old_copy(path, found.digest):
+            if await self.store.is_old_copy(path, *found.digests):
                 if is_note(path):  # Any other is replaced by whoever writes it.
-                    await self.reader.drop_old_copy(self.store, self.reports, path, found.digest)
+                    await self.reader.drop_old_copy(self.store, self.reports, path, found)
                 continue
             self._remember(path, found)
             if found.stamp is not None:
@@ -76,6 +75,14 @@ class NoteFollower:
         if changed:
             self.on_changed(changed)
         return stamps
+
+    async def without_copies(self, paths: Iterable[str]) -> list[str]:
+        """The paths without conflict copies of sync tools; one that was taken for a note is none any more."""
+        asked = list(paths)
+        listed = await self.reader.without_copies(self.store, asked)
+        if copies := set(asked) - set(listed):
+            await self.let_go(await self.store.at(copies))
+        return listed
 
     async def let_go(self, notes: Iterable[Note]) -> None:
         """Remove the records of notes that are gone from the vault."""
@@ -143,8 +150,9 @@ class Notes:
         path = f"{_owner(caller, user_id)}/notes/{file_name(_stem(name))}.md"
         before = await self.vault.look(path)
         ours = frozenset([before.digest]) if before is not None and replace else frozenset()
-        if await self.store.is_deleted(path, text_digest(text)):
-            await self.store.allow(path, text_digest(text))
+        for digest in text_digests(text):
+            if await self.store.is_deleted(path, digest):
+                await self.store.allow(path, digest)
         if await self.vault.write_unless_foreign(path, text, ours) is not None:
             raise AlreadyExists(f"there is another note {name!r}", field="name")
         await self.on_written([path])

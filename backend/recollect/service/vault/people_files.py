@@ -48,7 +48,9 @@ class PeopleFiles:
         found = await self.vault.look(path, PEOPLE_BYTES)
         if found is None or (known is not None and found.digest in known.digests):
             return
-        if not await (self.store.is_deleted if known is None else self.store.is_old_copy)(path, found.digest):
+        if not await (self.store.is_deleted if known is None else self.store.is_old_copy)(
+            path, *found.digests
+        ):
             await self._apply_edits(path, found)
             return
         if known is None:

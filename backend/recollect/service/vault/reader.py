@@ -5,7 +5,7 @@ import logging
 from collections.abc import Callable, Collection, Iterable
 from typing import Protocol
 
-from recollect.domain.paths import copied_path
+from recollect.domain.paths import copied_path, is_note
 from recollect.domain.vault_file import FileStamp, Listing, VaultFile
 from recollect.errors import StorageUnavailable
 from recollect.infra.journal.entry_files import SqlEntryFileStore
@@ -23,13 +23,17 @@ async def without_copies(
     """The paths that are no conflict copies of sync tools, and those that are.
 
     A file is a conflict copy only if we wrote the file that its name refers to, or that one is `ours`, and if we did
-    not write this one.
+    not write this one. That of a note is one if the note is there, or was forgotten.
     """
     listed = list(paths)
     copied = {path: target for path in listed if (target := copied_path(path)) is not None}
     known = await store.were_ours({*copied, *copied.values()}) if copied else set()
+    notes = {target for target in copied.values() if is_note(target)}
+    there = (notes & set(listed)) | (await store.are_notes(notes) if notes else set())
     copies = {
-        path for path, target in copied.items() if path not in known and (target in known or ours(target))
+        path
+        for path, target in copied.items()
+        if target in there or (path not in known and (target in known or ours(target)))
     }
     return [path for path in listed if path not in copies], sorted(copies)
 
@@ -56,11 +60,13 @@ class VaultReader:
         self._copies.update(copies)
         return listed
 
-    async def drop_old_copy(self, store: FileVersions, reports: EditReports, path: str, digest: str) -> bool:
+    async def drop_old_copy(
+        self, store: FileVersions, reports: EditReports, path: str, found: VaultFile
+    ) -> bool:
         """Remove a file if it is a version of one that was deleted or forgotten. Returns whether it was removed."""
-        if not await store.is_deleted(path, digest) or await store.is_purging():
+        if not await store.is_deleted(path, *found.digests) or await store.is_purging():
             return False
-        await self._vault.remove_file(path, frozenset([digest]))
+        await self._vault.remove_file(path, frozenset([found.digest]))
         await self._vault.remove_empty_folder(path.rpartition("/")[0])
         reports.old_copy_replaced(path, "of a removed file is removed")
         return True
@@ -143,7 +149,7 @@ async def queue_changed(
             continue
         file = await store.file(path)
         if file is None or found.digest not in file.digests:
-            if await store.is_old_copy(path, found.digest):
+            if await store.is_old_copy(path, *found.digests):
                 reports.see_old_copy()
             await store.queue(path)
         elif found.stamp is not None:

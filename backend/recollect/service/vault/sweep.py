@@ -8,7 +8,7 @@ from functools import partial
 from recollect.domain.job import ENTRIES, PEOPLE, TRANSCRIPT_EDITS
 from recollect.domain.markdown.transcript import is_transcript, transcript_place
 from recollect.domain.paths import is_entry_path, is_markdown, is_note, transcript_path
-from recollect.domain.vault_file import EMPTY, FileStamp, KnownPart, Listing, loss_in_words
+from recollect.domain.vault_file import EMPTY, FileStamp, KnownPart, Listing, VaultFile, loss_in_words
 from recollect.errors import Unavailable
 from recollect.infra.job_engine import JobEngine
 from recollect.infra.journal.files import SqlNoteStore, SqlTranscriptStore
@@ -136,7 +136,7 @@ class VaultSweep:
         if self._loss is not None:
             self._sweep_now.set()
         others: list[str] = []
-        for path in await self._reader.without_copies(self._store, await self._files_below(paths)):
+        for path in await self._notes.without_copies(await self._files_below(paths)):
             if is_transcript(path):
                 await self._look_at_transcript(path)
             else:
@@ -205,7 +205,7 @@ class VaultSweep:
         if place is None and found is not None:
             place = self._learn_place(path, found.text)
         part = None if place is None else await self._store.part(place.thread, place.part)
-        if part is None and found is not None and await self._drop_old_copy(path, found.digest):
+        if part is None and found is not None and await self._drop_old_copy(path, found):
             return
         if place is None:
             # New since the last sweep and gone or unidentifiable by now, or not ours: the sweep finds out.
@@ -217,7 +217,7 @@ class VaultSweep:
             # One of many, perhaps: the sweep counts them before any is restored.
             self._sweep_now.set()
         elif found.digest not in part.digests:
-            await self._queue_changed(path, found.digest, place)
+            await self._queue_changed(path, found, place)
 
     def _learn_place(self, path: str, text: str) -> KnownPart | None:
         if (said := transcript_place(text)) is None:
@@ -228,8 +228,8 @@ class VaultSweep:
         self._places[path] = KnownPart(*thread.ref, part, frozenset())
         return self._places[path]
 
-    async def _queue_changed(self, path: str, digest: str, part: KnownPart) -> None:
-        if await self._store.is_old_copy(path, digest):
+    async def _queue_changed(self, path: str, found: VaultFile, part: KnownPart) -> None:
+        if await self._store.is_old_copy(path, *found.digests):
             self.reports.see_old_copy()
         await self._queue(part)
 
@@ -342,12 +342,12 @@ class VaultSweep:
                 if path not in gone and (stamp != seen.get(path) or self._reader.failed(path))
             ]
         )
-        changed = await self._reader.without_copies(self._store, changed)
+        changed = await self._notes.without_copies(changed)
         for path in changed:
             if path in parts:
                 await self._compare(path, parts[path])
             elif is_transcript(path) and (found := await self._reader.look(path)) is not None:
-                await self._drop_old_copy(path, found.digest)
+                await self._drop_old_copy(path, found)
         await self._look_at_others(changed)
 
     async def _compare(self, path: str, part: KnownPart) -> None:
@@ -355,7 +355,7 @@ class VaultSweep:
         if found is None:
             return
         if found.digest not in part.digests and not self._vault.is_own(path, found.digest):
-            await self._queue_changed(path, found.digest, part)
+            await self._queue_changed(path, found, part)
         elif found.stamp is not None:
             self._stamps[path] = found.stamp
 

@@ -210,7 +210,7 @@ class Transcriber:
             if found is None:
                 return
             ours |= {found.digest}
-            if await self.store.is_old_copy(_path(state, part), found.digest):
+            if await self.store.is_old_copy(_path(state, part), *found.digests):
                 self.reports.old_copy_replaced(_path(state, part))
                 continue
             await self._apply_edits(state, part, found)

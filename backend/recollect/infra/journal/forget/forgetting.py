@@ -8,8 +8,9 @@ from recollect.domain.forgetting import Derived, Forgotten, Task
 from recollect.domain.identity import key_within_user, message_key, thread_key, turn_id
 from recollect.domain.job import ENTRIES, PURGE, TRANSCRIBE, cells_lane, chat_lane, entries_lane, vault_lane
 from recollect.domain.model import ThreadRef
-from recollect.domain.paths import owner_folder, transcript_path
+from recollect.domain.paths import is_note, owner_folder, transcript_path
 from recollect.domain.strategy import STRATEGY
+from recollect.domain.vault_file import EMPTY
 from recollect.infra.journal.database import write_transaction
 from recollect.infra.journal.entry_changes import forget_entries_of
 from recollect.infra.journal.entry_rows import SELECT_ENTRIES, known_of
@@ -135,6 +136,8 @@ WAITING = {
         AND lane IN (SELECT value FROM json_each(:lanes))""",
 }
 
+SAME_NOTES = "SELECT path FROM notes WHERE owner = ? AND digest = ? AND digest != ?"
+
 SKILLS_WAITING = "SELECT 1 FROM jobs WHERE kind = ? AND lane LIKE 'skill:%' AND state != 'dead' LIMIT 1"
 
 # Of an entry that came from turns, each is there as long as it is not forgotten.
@@ -182,14 +185,22 @@ class SqlForgetting(QueueingStore):
         return await self._change(lambda connection: forget_user(connection, space, user_id, self._clock()))
 
     async def forget_note(self, space: str, user_id: str, path: str, digest: str) -> None:
-        """It is not known any more, and no prompt quotes it; the jobs that follow remove that version of its file."""
+        """It is not known any more, and no prompt quotes it; the jobs that follow remove that version of its file.
+
+        So it is with other notes of the user that are the same byte for byte.
+        """
 
         def forget(connection: sqlite3.Connection) -> int:
             now = self._clock()
-            connection.execute("DELETE FROM notes WHERE path = ?", (path,))
-            retire_version(connection, path, digest)
-            end_quoting_epochs(connection, space, user_id, [], note=path)
-            return queue_note_purge(connection, Task(space, user_id, "", None, at=now), path, digest, now)
+            task = Task(space, user_id, "", None, at=now)
+            same = connection.execute(SAME_NOTES, (owner_folder(space, user_id), digest, EMPTY)).fetchall()
+            due = now
+            for note in dict.fromkeys([path, *(other for (other,) in same if is_note(other))]):
+                connection.execute("DELETE FROM notes WHERE path = ?", (note,))
+                retire_version(connection, note, digest)
+                end_quoting_epochs(connection, space, user_id, [], note=note)
+                due = queue_note_purge(connection, task, note, digest, now)
+            return due
 
         await self._queue(forget)
 
