@@ -374,6 +374,41 @@ class TestLinks:
             assert (answer.status_code, error_of(answer)["field"]) == (422, f"parts[0].{name}")
         assert (await home.coverage())["messages"] == 0
 
+    @pytest.mark.parametrize(
+        ("part", "place"),
+        [
+            ({"type": "image", "image": "http://127.0.0.1/"}, "image"),
+            ({"type": "image", "image": " \thttp://127.0.0.1/"}, "image"),
+            ({"type": "image", "image": "ht\ntp:\n//127.0.0.1/"}, "image"),
+            ({"type": "image", "image": " " * 10_000 + "http://127.0.0.1/"}, "image"),
+            ({"type": "file", "file": {"file_data": "http://127.0.0.1/"}}, "file.file_data"),
+            ({"type": "image", "source": [{"uri": "FILE:///etc/passwd"}]}, "source[0].uri"),
+            ({"type": "text", "text": {"image": "gopher:x"}}, "text.image"),
+            ({"type": "image_url", "image_url": {"url": "data:,", "other": "ftp://x"}}, "image_url.other"),
+        ],
+    )
+    async def test_a_link_in_any_field_of_a_part_is_refused_at_both_doors(
+        self, home: Home, part: Json, place: str
+    ) -> None:
+        said = {"type": "text", "text": "look"}
+        body = {"role": "user", "parts": [said, part]}
+        native = await home.client.post("/api/v1/threads/t1/turns", json=body)
+        assert (native.status_code, error_of(native)["field"]) == (422, f"parts[1].{place}")
+        messages = {"messages": [{"role": "user", "content": [said, part]}]}
+        openai = await home.client.post("/v1/chat/completions", json=messages)
+        assert (openai.status_code, openai.json()["error"]["param"]) == (400, f"parts[1].{place}")
+
+    async def test_words_and_data_are_no_links(self, home: Home) -> None:
+        parts = [
+            {"type": "text", "text": "http://127.0.0.1/ is this machine"},
+            {"type": "refusal", "refusal": "mailto:me"},
+            {"type": "input_audio", "input_audio": {"data": "UklGRiQ+/A==", "format": "wav"}},
+            {"type": "file", "file": {"filename": "a report.pdf", "file_data": "data:application/pdf;base64,JVBE"}},
+            {"type": "new", "title": "Note: a colon", "image": "https://93.184.215.14/cat.png"},
+        ]  # fmt: skip
+        body = {"role": "user", "parts": parts}
+        assert (await home.client.post("/api/v1/threads/t1/turns", json=body)).status_code == 201
+
     @pytest.mark.parametrize("url", OUTSIDE)
     async def test_a_link_out_of_it_is_taken(self, home: Home, url: str) -> None:
         body = {"role": "user", "parts": [{"type": "image_url", "image_url": {"url": url}}]}
