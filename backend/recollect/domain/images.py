@@ -19,7 +19,7 @@ GONE = "(an image that is no longer there)"
 _KINDS = "png|jpeg|jpg|gif|webp"
 _inline = re.compile(rf"data:image/({_KINDS});base64,")
 _name = re.compile(rf"[0-9a-f]{{32}}\.(?:{_KINDS})").fullmatch
-_WORDS = frozenset({"text", "refusal", "reasoning", "thinking"})
+WORDS = frozenset({"text", "refusal", "reasoning", "thinking"})
 """Fields of a part that hold what was said."""
 _has_scheme = re.compile(
     r"[\x00-\x20]{1000}|[\x00-\x20]*[a-z][a-z0-9+.\-\t\r\n]{0,1000}:[^ ]", re.IGNORECASE | re.ASCII
@@ -83,7 +83,7 @@ def _links(value: object, place: str, *, is_url: bool = False) -> Iterator[tuple
         for name, item in value.items():
             if is_url and name == "url":
                 yield from _links(item, place, is_url=True)
-            elif name not in _WORDS or not isinstance(item, str):
+            elif name not in WORDS or not isinstance(item, str):
                 yield from _links(item, f"{place}.{name[:100]}", is_url=name.endswith("_url"))
     elif isinstance(value, list | tuple):
         for number, item in enumerate(value):
