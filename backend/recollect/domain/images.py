@@ -19,6 +19,12 @@ GONE = "(an image that is no longer there)"
 _KINDS = "png|jpeg|jpg|gif|webp"
 _inline = re.compile(rf"data:image/({_KINDS});base64,")
 _name = re.compile(rf"[0-9a-f]{{32}}\.(?:{_KINDS})").fullmatch
+WORDS = frozenset({"text", "refusal", "reasoning", "thinking"})
+"""Fields of a part that hold what was said."""
+_has_scheme = re.compile(
+    r"[\x00-\x20]{1000}|[\x00-\x20]*[a-z][a-z0-9+.\-\t\r\n]{0,1000}:[^ ]", re.IGNORECASE | re.ASCII
+).match
+"""Blanks before it and line breaks in it are left out by some parsers. Bounded: the string may have megabytes."""
 _references = re.compile(rf"vault:images/([0-9a-f]{{32}}\.(?:{_KINDS}))(?![a-z0-9])")
 
 
@@ -59,15 +65,29 @@ def take_out(parts: Sequence[JsonObject], where: str = "parts") -> TakenOut:
 
 
 def links(parts: Sequence[JsonObject], where: str = "parts") -> Iterator[tuple[str, str]]:
-    """The place of each link that a backend would follow (`image_url`, `video_url`, …), and its URL.
+    """The place of each string that a backend may take for a link and follow, and that string.
 
-    What is in the parts or in the vault needs no following.
+    That is whatever stands where a URL belongs (`image_url`, `video_url`, …) or has a scheme, anywhere in a part. Words
+    are not followed, and what is in the parts or in the vault needs no following.
     """
     for number, part in enumerate(parts):
-        for name in part:
-            url = _url(part, name) if name.endswith("_url") else None
-            if isinstance(url, str) and url[:5].lower() != "data:" and not url.startswith(SCHEME):
-                yield f"{where}[{number}].{name}", url
+        yield from _links(part, f"{where}[{number}]")
+
+
+def _links(value: object, place: str, *, is_url: bool = False) -> Iterator[tuple[str, str]]:
+    if isinstance(value, str):
+        is_here = value[:5].lower() == "data:" or value.startswith(SCHEME)
+        if not is_here and (is_url or _has_scheme(value)):
+            yield place, value
+    elif isinstance(value, dict):
+        for name, item in value.items():
+            if is_url and name == "url":
+                yield from _links(item, place, is_url=True)
+            elif name not in WORDS or not isinstance(item, str):
+                yield from _links(item, f"{place}.{name[:100]}", is_url=name.endswith("_url"))
+    elif isinstance(value, list | tuple):
+        for number, item in enumerate(value):
+            yield from _links(item, f"{place}[{number}]")
 
 
 def image_url(part: JsonObject, place: str = "parts") -> str | None:

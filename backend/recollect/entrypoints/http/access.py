@@ -21,8 +21,8 @@ BODY_BYTES = "recollect.body_bytes"
 """In a request's scope: how long its body is, as far as that is known by now."""
 _RULE = "recollect.rule"
 _COUNTED = "recollect.counted"
-_AS_OPERATOR = "read"
-"""Recorded of operators alone: everybody else reads only their own."""
+_READ, _CHANGED, _CHATTED = _AS_OPERATOR = ("read", "changed", "chatted")
+"""Recorded of operators alone: everybody else is told only of their own."""
 
 
 class Rule(NamedTuple):
@@ -52,9 +52,12 @@ RULES = (
     Rule("(?:PUT|PATCH) /api/v1/presets/.*", (ADMIN,)),
     Rule("GET /api/v1/whoami", ()),
     Rule("POST /api/v1/threads/[^/]+/cancel|POST /api/v1/jobs/[^/]+/retry", (WRITE,), stores=False),
-    Rule("POST /v1/chat/completions|POST /api/v1/threads/[^/]+/messages", (READ, WRITE)),
-    Rule("POST /api/v1/memory/search", (READ,), _AS_OPERATOR),
-    Rule("(?:GET|HEAD) /api/v1/(?:memory|threads|users)(?:/.*)?", (READ,), _AS_OPERATOR),
+    Rule("POST /v1/chat/completions", (READ, WRITE)),
+    Rule("POST /api/v1/threads/[^/]+/messages", (READ, WRITE), _CHATTED),
+    Rule("POST /api/v1/memory/search", (READ,), _READ),
+    Rule("(?:GET|HEAD) /api/v1/(?:memory|threads|users)(?:/.*)?", (READ,), _READ),
+    Rule("PATCH /api/v1/(?:memory|threads|users)/.*", (WRITE,), _CHANGED),
+    Rule("POST /api/v1/memory/entries/[^/]+/undo", (WRITE,), _CHANGED),
     Rule("(?:GET|HEAD|OPTIONS) .*", (READ,)),
     Rule("DELETE .*", (DELETE,), "deleted"),
     Rule(".*", (WRITE,)),
@@ -175,10 +178,10 @@ async def owner_named(scope: Scope, named: Mapping[str, str], acting: Caller) ->
 
 
 def _is_recorded(scope: Scope) -> bool:
-    """Reading is recorded of the holders of an operator's key or token; without keys everybody is the operator."""
+    """Reads and the like are recorded of who holds an operator's key or token; without keys everybody is the operator."""
     rule: Rule = scope[_RULE]
     caller: Caller | None = scope.get(CALLER)
     if rule.audited is None or caller is None:
         return False
     is_operator = caller.user_id is None and (caller.local_operator or caller.key_id is not None)
-    return is_operator or rule.audited != _AS_OPERATOR
+    return is_operator or rule.audited not in _AS_OPERATOR

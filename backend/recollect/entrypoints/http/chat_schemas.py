@@ -8,7 +8,7 @@ from recollect.domain.chat import ChatRequest, PromptReceipt
 from recollect.domain.model import NewTurn
 from recollect.domain.prompt import is_time_zone
 from recollect.entrypoints.http.answers import TurnAnswer
-from recollect.entrypoints.http.requests import Body, Id, MessageId, Objects, Tags, Text, at_fault
+from recollect.entrypoints.http.requests import Body, Id, MessageId, Objects, Said, Tags, Text, at_fault
 from recollect.service.chat.stream import LiveTurn
 
 
@@ -21,7 +21,7 @@ def _known_zone(name: str) -> str:
 TimeZone = Annotated[str, Field(max_length=100), AfterValidator(_known_zone)]
 
 
-class MessageBody(Body):
+class MessageBody(Said, Body):
     """One message to be answered. Without content and parts, `parent_id` is answered again."""
 
     user_id: Id | None = Field(

@@ -20,6 +20,7 @@ from starlette.types import Receive, Scope, Send
 
 from recollect.entrypoints.http.deps import get_app, get_caller
 from recollect.entrypoints.http.errors import for_either_door, render_invalid, render_known
+from recollect.entrypoints.http.requests import MAX_TEXT, Said
 from recollect.errors import RecollectError, TooLarge
 
 MAX_VALUES = 50_000
@@ -27,6 +28,9 @@ MAX_VALUES = 50_000
 _SMALL_BODY = 8 * 1024
 """Bytes that are parsed and checked in less time than it takes to ask another thread."""
 _BYTES_AT_ONCE = 64 * 1024
+_BACKSLASH = ord("\\")
+_FIRST_BYTES = bytes(range(0xC0, 0x100))
+"""Of characters beyond ASCII in UTF-8."""
 _known, _invalid = for_either_door(render_known), for_either_door(render_invalid)
 
 
@@ -127,9 +131,13 @@ def _parsed(kind: TypeAdapter[Any], content: bytes) -> Any:
     if len(content) > _SMALL_BODY and not holds_at_most(content, MAX_VALUES):
         raise TooLarge(f"body: it holds more than {MAX_VALUES} JSON values", field="body")
     try:
-        return kind.validate_json(content)
+        body = kind.validate_json(content)
     except ValidationError as error:
         problems = error.errors()
+    else:
+        if len(content) > MAX_TEXT and isinstance(body, Said):
+            body.check_texts()
+        return body
     if problems[0]["type"] == "json_invalid":
         problems = _problems_of_loose_json(kind, content) or problems
     raise RequestValidationError([{**problem, "loc": ("body", *problem["loc"])} for problem in problems])
@@ -147,7 +155,11 @@ def _problems_of_loose_json(kind: TypeAdapter[Any], content: bytes) -> Any:
 
 
 def holds_at_most(content: bytes, limit: int) -> bool:
-    """Whether JSON holds at most so many values, by its commas and brackets outside strings. Parses nothing."""
+    """Whether JSON holds at most so many values, by its commas and brackets outside strings. Parses nothing.
+
+    Raises TooLarge for a string that would take long to parse in one go: for its many escapes and characters beyond
+    ASCII, which base64 has none of.
+    """
     values, place = 0, 0
     while place < len(content) and values <= limit:
         quote = content.find(b'"', place, place + _BYTES_AT_ONCE)
@@ -160,11 +172,34 @@ def holds_at_most(content: bytes, limit: int) -> bool:
 
 def _after_string(content: bytes, start: int) -> int:
     """Where a string ends that begins there; a quote after an odd number of backslashes is part of it."""
-    while (quote := content.find(b'"', start)) >= 0:
-        before = quote
-        while before > start and content[before - 1] == ord("\\"):
-            before -= 1
-        if (quote - before) % 2 == 0:
-            return quote + 1
-        start = quote + 1
-    return len(content)
+    place, quotes = start, 0
+    while (quote := content.find(b'"', place)) >= 0:
+        if quote == place or content[quote - 1] != _BACKSLASH:
+            break
+        before = content[place:quote]
+        if (len(before) - len(before.rstrip(b"\\"))) % 2 == 0:
+            break
+        place, quotes = quote + 1, quotes + 1
+        if quotes > MAX_TEXT:
+            raise _too_long()
+    end = len(content) if quote < 0 else quote
+    costly = 0
+    for at in range(start, end, _BYTES_AT_ONCE) if end - start > MAX_TEXT else ():
+        costly += _costly_characters(content[at : min(end, at + _BYTES_AT_ONCE)])
+        if costly > MAX_TEXT:
+            raise _too_long()
+    return min(end + 1, len(content))
+
+
+def _costly_characters(piece: bytes) -> int:
+    """At least so many are escaped or beyond ASCII; two surrogates are one."""
+    beyond = 0 if piece.isascii() else len(piece) - len(piece.translate(None, _FIRST_BYTES))
+    backslashes = piece.count(b"\\")
+    if not backslashes:
+        return beyond
+    surrogates = piece.count(b"\\ud") + piece.count(b"\\uD")
+    return beyond + backslashes - piece.count(b"\\\\") - (surrogates + 1) // 2 - 1
+
+
+def _too_long() -> TooLarge:
+    return TooLarge(f"body: a string in it has more than {MAX_TEXT} characters", field="body")

@@ -14,7 +14,7 @@ from recollect.domain.identity import thread_key
 from recollect.domain.llm import Delta
 from recollect.domain.model import JsonObject, NewTurn
 from recollect.entrypoints.http.errors import body_of, openai_body, status_of
-from recollect.entrypoints.http.requests import MAX_ID, Id, Objects, Text, ThreadId, storable_json
+from recollect.entrypoints.http.requests import MAX_ID, Id, Objects, Said, Text, ThreadId, storable_json
 from recollect.errors import ModelUnavailable, RecollectError
 from recollect.service.chat.history_matching import ResentHistory
 from recollect.service.chat.stream import LiveTurn
@@ -37,7 +37,7 @@ class Lenient(BaseModel):
     model_config = ConfigDict(extra="ignore")
 
 
-class CompletionMessage(Lenient):
+class CompletionMessage(Said, Lenient):
     role: Role
     content: Text | Objects | None = Field(None, description="Text, or content parts (text, image_url, …).")
     name: Id | None = Field(None, description="Who spoke, where several users do.")
@@ -70,7 +70,7 @@ class Metadata(Lenient):
     user_id: Id | None = Field(None, description="Who is asking, where nothing else names the user.")
 
 
-class CompletionBody(Lenient):
+class CompletionBody(Said, Lenient):
     model: Id | None = Field(None, description="One of /v1/models; unset, or `recollect`: the default.")
     messages: Annotated[list[CompletionMessage], FailFast()] = Field(
         min_length=1,

@@ -5,14 +5,18 @@ from typing import Annotated, Any, Literal, LiteralString, Self
 from pydantic import AfterValidator, BaseModel, ConfigDict, FailFast, Field, model_validator
 from pydantic_core import PydanticCustomError
 
+from recollect.domain.images import WORDS
 from recollect.domain.model import MAX_TIMESTAMP, NewTurn, Role
 from recollect.domain.recall.hits import Mode, RowType, Scope, Selection
+from recollect.errors import TooLarge
 from recollect.service.recall.search import Search
 from recollect.service.threads import NewThread
 
 MAX_ID = 512
 MAX_TEXT_DEPTH = 64
 MAX_FIELDS = 50
+MAX_TEXT = 1_000_000
+"""Characters of one message's text: all of it is looked at again and again."""
 
 
 def _storable(text: str) -> str:
@@ -94,7 +98,39 @@ def at_fault(field: str, problem: LiteralString) -> PydanticCustomError:
     return PydanticCustomError("at_fault", problem, {"field": field})
 
 
-class Message(Body):
+class Said(BaseModel):
+    """A message, or a body of messages."""
+
+    def check_texts(self, place: str = "") -> None:
+        """Raises TooLarge, which names the field, for one with too much text. Of parts only the words are text."""
+        for name, value in self:
+            field = f"{place}{name}"
+            items = value if isinstance(value, list) else []
+            if items and isinstance(items[0], Said):
+                for number, item in enumerate(items):
+                    item.check_texts(f"{field}[{number}].")
+                continue
+            is_parts = name in ("content", "parts") and items
+            text = [part.get(word) for part in items for word in WORDS] if is_parts else value
+            if _characters(text) > MAX_TEXT:
+                raise TooLarge(f"{field}: must not have more than {MAX_TEXT} characters", field=field)
+
+
+def _characters(value: Any) -> int:
+    """Of all texts in a JSON value."""
+    count, waiting = 0, [value]
+    while waiting:
+        each = waiting.pop()
+        if isinstance(each, str):
+            count += len(each)
+        elif isinstance(each, dict):
+            waiting += [*each, *each.values()]
+        elif isinstance(each, list):
+            waiting += each
+    return count
+
+
+class Message(Said, Body):
     """One message that was said somewhere and is to be remembered."""
 
     message_id: MessageId | None = Field(None, description="Sent twice, it is stored once.")
@@ -115,7 +151,7 @@ class Message(Body):
         return NewTurn(**{**dict(self), "content": self.content or ""})
 
 
-class AddBody(Body):
+class AddBody(Said, Body):
     session_id: ThreadId = Field(description="The thread; one that does not exist is opened.")
     user_id: Id | None = Field(None, description="Its owner. Unset: the owner it has, or `me` for a new one.")
     agent_id: Id | None = None
@@ -219,7 +255,7 @@ class ThreadChanges(Body):
         return {name: cleared.get(name) if value is None else value for name, value in given.items()}
 
 
-class TurnBody(Body):
+class TurnBody(Said, Body):
     """One turn, appended as it is."""
 
     user_id: Id | None = None

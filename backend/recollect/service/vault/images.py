@@ -102,12 +102,11 @@ class Images:
         given = tuple(turns)
         if not any(turn.parts for turn in given):
             return Shown(given)
-        for turn in given:
-            for place, url in links(turn.parts or ()):
-                try:
-                    await self._addresses.check(url)
-                except ValueError as error:
-                    raise InvalidInput(f"{place}: {error}", field=place) from None
+        for place, url in await asyncio.to_thread(_links, given):
+            try:
+                await self._addresses.check(url)
+            except ValueError as error:
+                raise InvalidInput(f"{place}: {error}", field=place) from None
         thread = await self._threads.find(ref)
         if thread is not None and thread.incognito:
             return Shown(given)
@@ -226,6 +225,10 @@ async def add_turn_with_images(
 def _version(space: str, user_id: str, name: str) -> tuple[str, str]:
     """The path of an image, and its digest, which is its name."""
     return f"{images_folder(space, user_id)}/{name}", name.partition(".")[0]
+
+
+def _links(turns: tuple[NewTurn, ...]) -> list[tuple[str, str]]:
+    return [link for turn in turns for link in links(turn.parts or ())]
 
 
 def _taken_out(turns: tuple[NewTurn, ...]) -> Shown:

@@ -107,11 +107,31 @@ async def test_a_longer_history_is_refused_by_a_limit_that_it_names(home: Home) 
 @pytest.mark.parametrize("door", ["openai", "native"])
 async def test_a_long_text(home: Home, door: str, text: str) -> None:
     def body(number: int) -> Json:
-        long = f"{number} {text * (2_000_000 // len(text))}"
+        long = f"{number} {text * (1_000_000 // len(text))}"[:1_000_000]
         return {"messages": [said(long)]} if door == "openai" else {"content": long}
 
     path = CHAT if door == "openai" else "/api/v1/threads/long/messages"
     assert await pause(home, path, body) < LONGEST
+
+
+@pytest.mark.parametrize(
+    "text", [b"words and ", b"\\u0041", b'\\"', "年月".encode()], ids=["latin", "u", "quotes", "cjk"]
+)
+@pytest.mark.parametrize("path", [CHAT, "/api/v1/threads/long/messages"], ids=["openai", "native"])
+async def test_a_text_of_thirty_megabytes_is_refused(home: Home, path: str, text: bytes) -> None:
+    before, after = (
+        (b'{"messages": [{"role": "user", "content": "', b'"}]}')
+        if path == CHAT
+        else (b'{"content": "', b'"}')
+    )
+    content = before + text * (30_000_000 // len(text)) + after
+    pauses = []
+    for _ in range(3):
+        answer, longest = await longest_pause(home.client.post(path, content=content, headers=AS_JSON))
+        assert (answer.status_code, answer.json()["error"]["code"]) == (413, "too_large")
+        assert "more than 1000000 characters" in answer.json()["error"]["message"]
+        pauses.append(longest)
+    assert min(pauses) < LONGEST
 
 
 @pytest.mark.parametrize("door", ["openai", "native"])

@@ -361,6 +361,63 @@ INSIDE = [
 OUTSIDE = ["https://93.184.215.14/cat.png", "HTTPS://[2606:2800:21f:cb07::1]:8443/x", "data:image/svg+xml,x"]
 
 
+LONG = "x" * 1_000_001
+HALVES = [{"type": "text", "text": LONG[:500_001]}, {"type": "refusal", "refusal": LONG[:500_000]}]
+CALLS = [{"function": {"name": "f", "arguments": LONG}}]
+ADD, SAY, APPEND, CHAT = (
+    f"/{path}" for path in ("api/v1/memory/add", "api/v1/threads/t1/messages", "api/v1/threads/t1/turns", "v1/chat/completions")
+)  # fmt: skip
+
+
+class TestLongTexts:
+    """One message's text has a limit of its own: chat bodies may be large only for their images."""
+
+    @pytest.mark.parametrize(
+        ("path", "body", "field"),
+        [
+            (ADD, {"session_id": "t1", "messages": [message("x"), message(LONG)]}, "messages[1].content"),
+            (ADD, {"session_id": "t1", "messages": [message("x", tool_calls=CALLS)]}, "messages[0].tool_calls"),
+            (SAY, {"content": LONG}, "content"),
+            (SAY, {"parts": HALVES}, "parts"),
+            (APPEND, {"role": "tool", "content": LONG}, "content"),
+            (APPEND, {"role": "assistant", "content": "x", "reasoning": LONG}, "reasoning"),
+            (APPEND, {"role": "assistant", "tool_calls": CALLS}, "tool_calls"),
+            (CHAT, {"messages": [{"role": "user", "content": LONG}]}, "messages[0].content"),
+            (CHAT, {"messages": [{"role": "user", "content": HALVES}]}, "messages[0].content"),
+            (CHAT, {"messages": [{"role": "assistant", "tool_calls": CALLS}]}, "messages[0].tool_calls"),
+            (CHAT, {"messages": [{"role": "user", "content": "x"}], "tools": [{"a": LONG}]}, "tools"),
+        ],
+    )  # fmt: skip
+    async def test_more_text_than_a_message_may_have_is_refused_by_field_and_limit(
+        self, home: Home, path: str, body: Json, field: str
+    ) -> None:
+        answer = await home.client.post(path, json=body)
+        error = answer.json()["error"]
+        assert (answer.status_code, error["code"]) == (413, "too_large")
+        assert error["param" if path == CHAT else "field"] == field
+        assert error["message"] == f"{field}: must not have more than 1000000 characters"
+        assert (await home.coverage())["messages"] == 0
+
+    @pytest.mark.parametrize("text", ["x", '"', "\\", "年", "🙂"])
+    async def test_as_much_as_it_may_have_is_taken_however_it_is_written(self, home: Home, text: str) -> None:
+        body = {"role": "user", "content": text * 1_000_000}
+        for content in (json.dumps(body), json.dumps(body, ensure_ascii=False)):
+            answer = await home.client.post(
+                APPEND, content=content, headers={"Content-Type": "application/json"}
+            )
+            assert answer.status_code == (201 if len(content) < 4 * 1024 * 1024 else 413)
+            if answer.status_code == 413:
+                assert "RECOLLECT_LIMITS__BODY_BYTES" in answer.text
+
+    async def test_images_and_other_data_are_no_text(self, home: Home) -> None:
+        parts = [
+            {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{'AAAA' * 400_000}"}},
+            {"type": "input_audio", "input_audio": {"data": "AAAA" * 400_000, "format": "wav"}},
+        ]
+        answer = await home.client.post(APPEND, json={"role": "user", "parts": parts})
+        assert answer.status_code == 201
+
+
 class TestLinks:
     """A backend fetches what a part links to: from its place, which may be inside a network."""
 
@@ -373,6 +430,41 @@ class TestLinks:
             answer = await home.client.post("/api/v1/threads/t1/turns", json=body)
             assert (answer.status_code, error_of(answer)["field"]) == (422, f"parts[0].{name}")
         assert (await home.coverage())["messages"] == 0
+
+    @pytest.mark.parametrize(
+        ("part", "place"),
+        [
+            ({"type": "image", "image": "http://127.0.0.1/"}, "image"),
+            ({"type": "image", "image": " \thttp://127.0.0.1/"}, "image"),
+            ({"type": "image", "image": "ht\ntp:\n//127.0.0.1/"}, "image"),
+            ({"type": "image", "image": " " * 10_000 + "http://127.0.0.1/"}, "image"),
+            ({"type": "file", "file": {"file_data": "http://127.0.0.1/"}}, "file.file_data"),
+            ({"type": "image", "source": [{"uri": "FILE:///etc/passwd"}]}, "source[0].uri"),
+            ({"type": "text", "text": {"image": "gopher:x"}}, "text.image"),
+            ({"type": "image_url", "image_url": {"url": "data:,", "other": "ftp://x"}}, "image_url.other"),
+        ],
+    )
+    async def test_a_link_in_any_field_of_a_part_is_refused_at_both_doors(
+        self, home: Home, part: Json, place: str
+    ) -> None:
+        said = {"type": "text", "text": "look"}
+        body = {"role": "user", "parts": [said, part]}
+        native = await home.client.post("/api/v1/threads/t1/turns", json=body)
+        assert (native.status_code, error_of(native)["field"]) == (422, f"parts[1].{place}")
+        messages = {"messages": [{"role": "user", "content": [said, part]}]}
+        openai = await home.client.post("/v1/chat/completions", json=messages)
+        assert (openai.status_code, openai.json()["error"]["param"]) == (400, f"parts[1].{place}")
+
+    async def test_words_and_data_are_no_links(self, home: Home) -> None:
+        parts = [
+            {"type": "text", "text": "http://127.0.0.1/ is this machine"},
+            {"type": "refusal", "refusal": "mailto:me"},
+            {"type": "input_audio", "input_audio": {"data": "UklGRiQ+/A==", "format": "wav"}},
+            {"type": "file", "file": {"filename": "a report.pdf", "file_data": "data:application/pdf;base64,JVBE"}},
+            {"type": "new", "title": "Note: a colon", "image": "https://93.184.215.14/cat.png"},
+        ]  # fmt: skip
+        body = {"role": "user", "parts": parts}
+        assert (await home.client.post("/api/v1/threads/t1/turns", json=body)).status_code == 201
 
     @pytest.mark.parametrize("url", OUTSIDE)
     async def test_a_link_out_of_it_is_taken(self, home: Home, url: str) -> None:

@@ -23,6 +23,7 @@ from tests.fakes import START, FakeClock
 from tests.http_client import ADDRESS, Home, Json, bearer, client_of, message, opened, thread_path
 from tests.processes import StandInModel
 from tests.talking import talking
+from tests.unit.made_entries import known
 
 HOUR = 3_600_000
 
@@ -284,6 +285,38 @@ class TestAudit:
         ]
         assert lines[0]["route"] == "/api/v1/threads/{thread_id}/turns"
         assert "private word" not in (home.app.settings.home / "audit.log").read_text()
+
+    async def test_it_tells_of_whatever_answers_an_operator_with_somebodys_memory_but_for_openais_chats(
+        self, home: Home
+    ) -> None:
+        await home.add("t1", "I live in Berlin.", user_id="ann")
+        await home.put(known("fa-1"))
+        spaces, anns = await home.new_key(), await home.new_key(user_id="ann")
+        named = {"user_id": "ann"}
+        asked: tuple[tuple[str, str, Json | None], ...] = (
+            ("PATCH", "/api/v1/memory/entries/fa-1", {"pinned": True, **named}),
+            ("POST", "/api/v1/memory/entries/fa-1/undo", named),
+            ("GET", "/api/v1/memory/entries/fa-1/history", None),
+            ("PATCH", "/api/v1/threads/t1", {"title": "home", **named}),
+            ("PATCH", "/api/v1/users/ann/preferences", {}),
+            ("POST", "/api/v1/threads/t1/messages", {"content": "where do I live?"}),
+            ("POST", "/api/v1/threads/t2/messages", {"content": "where do I live?", **named}),
+            ("POST", "/v1/chat/completions", {"messages": [{"role": "user", "content": "x"}], "user": "ann"}),
+        )
+        for key in (spaces, anns):
+            for method, path, body in asked:
+                await home.client.request(method, path, json=body, headers=bearer(key["secret"]))
+        lines = [line for line in audit_of(home) if line["what"] != "made a key"]
+        by, owner = spaces["key_id"], "users/ann"
+        assert [[*told(line, "user", "entry"), line.get("owner")] for line in lines] == [
+            [by, "changed", "ann", "fa-1", 200, owner],
+            [by, "changed", "ann", "fa-1", 200, owner],
+            [by, "read", None, "fa-1", 200, owner],
+            [by, "changed", "ann", None, 200, None],
+            [by, "changed", "ann", None, 200, None],
+            [by, "chatted", "ann", None, 503, None],
+            [by, "chatted", "ann", None, 503, None],
+        ]
 
     async def test_a_thread_is_named_by_its_key_so_forgetting_leaves_nothing_of_its_id(
         self, home: Home
