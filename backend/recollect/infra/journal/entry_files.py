@@ -53,6 +53,14 @@ class SqlEntryFileStore(QueueingStore, FileVersions):
         )
         return [_filed(row) for row in found]
 
+    async def contents(self, path: str) -> tuple[list[FiledEntry], frozenset[str]]:
+        """The entries that belong in a file, and the ids of those whose sections have to go from it.
+
+        An entry that is removed between the two reads is still among the first: its section goes next time.
+        """
+        here = await self.entries_in(path)
+        return here, await self.leaving(path) - {each.known.entry_id for each in here}
+
     async def leaving(self, path: str) -> frozenset[str]:
         """Ids of those whose sections have to go from a file."""
         found = await self._database.read("SELECT entry_id FROM leaving_entries WHERE path = ?", (path,))

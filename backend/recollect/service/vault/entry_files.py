@@ -112,8 +112,7 @@ class EntryFiles:
 
         `is_old`: the file is an old copy, so sections of entries that are gone are removed from it.
         """
-        here = await self.taker.store.entries_in(file.path)
-        gone = await self.taker.store.leaving(file.path)
+        here, gone = await self.taker.store.contents(file.path)
         before = None if found is None else found.text
         if is_old and found is not None:
             found = replace(found, text=lf_form(found.text))
@@ -141,8 +140,7 @@ class EntryFiles:
 
     async def _write_over(self, file: EntryFileState) -> None:
         """The file can't be read: replace it, and keep it as a conflict file."""
-        here = await self.taker.store.entries_in(file.path)
-        gone = await self.taker.store.leaving(file.path)
+        here, gone = await self.taker.store.contents(file.path)
         text = _spliced(file, None, here, gone, frozenset(), await self._links(file, here))
         digest = text_digest(text)
         await self._announce(file, digest, here, frozenset())

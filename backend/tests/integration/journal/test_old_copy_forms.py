@@ -60,21 +60,14 @@ async def test_line_ends_and_a_byte_order_mark_do_not_make_an_edit_of_an_old_cop
         await tell(home, "DELETE", "presets/old")
         await tell(home, "DELETE", "memory/notes/zoo.md", user_id="ann")
         await home.drain()
-        before = await texts(home)
+        before, day, said = await texts(home), (vault / TODAY).read_bytes(), thread.read_bytes()
         for path, content in old.items():
             path.parent.mkdir(exist_ok=True)
             path.write_bytes(changed(content))
         await look(home)
         await look(home)
         assert await texts(home) == before
-        day, said = (vault / TODAY).read_bytes().decode(), thread.read_bytes().decode()
-        assert (WORD in day, "number 11" in day, "number 5" in day, "Porto" in said) == (
-            False,
-            True,
-            True,
-            True,
-        )
-        assert not any(sign in day + said for sign in ("\r", "\ufeff"))
+        assert ((vault / TODAY).read_bytes(), thread.read_bytes()) == (day, said)
         assert (note.exists(), preset.exists(), await names(home)) == (False, False, [])
         assert len(set(home.app.vault_sweep.reports.old_copies)) == 4
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from recollect.domain.entries.entry import EntryChange
+from recollect.domain.entries.entry import EntryChange, FiledEntry
 from recollect.domain.markdown.entry_document import read_document
 from recollect.domain.model import Note
 from recollect.infra.journal.entry_changes import forget_entries_of
@@ -50,6 +50,24 @@ async def test_the_file_of_the_last_entry_goes_with_it_and_the_search_knows_at_o
     assert [file.path for file in await house.store.files()] == [TOMORROW]
     assert await house.notes.known(ANN) == []
     assert {ANN} in house.changed
+
+
+async def test_an_entry_that_is_removed_while_its_file_is_written_goes_from_it(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await house.put(fact(1), fact(2))
+    entries_in = house.store.entries_in
+
+    async def read_then_remove(path: str) -> list[FiledEntry]:
+        found = await entries_in(path)
+        await house.entries.apply(EntryChange("default", ANN, "extraction", "gone", remove=("fa-2",)))
+        return found
+
+    with monkeypatch.context() as patched:
+        patched.setattr(house.store, "entries_in", read_then_remove)
+        await house.put(fact(3))
+    assert house.read(TODAY) == rendered(fact(1).entry, fact(3).entry)
+    assert await house.is_sound()
 
 
 async def test_an_entry_whose_day_changes_moves_to_the_file_of_that_day(house: House) -> None:
