@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Mapping
-from dataclasses import replace
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -17,10 +16,8 @@ from recollect.service.access.keys import require_scopes
 
 CALLER = "recollect.caller"
 """In a request's scope: who its key belongs to, before the request names a user."""
-BODY_BYTES = "recollect.body_bytes"
-"""In a request's scope: how long its body is, as far as that is known by now."""
 _RULE = "recollect.rule"
-_COUNTED = "recollect.counted"
+_COUNT = "recollect.count"
 _READ, _CHANGED, _CHATTED = _AS_OPERATOR = ("read", "changed", "chatted")
 """Recorded of operators alone: everybody else is told only of their own."""
 
@@ -92,37 +89,55 @@ def audited(scope: Scope, send: Send) -> Send:
     return send_audited
 
 
+class _Count:
+    """Counts one request for its user. Holds no scope: that holds the caller, and a cycle would wait for the collector."""
+
+    __slots__ = ("_app", "_caller", "_is_done", "_rule", "size")
+
+    def __init__(self, app: App, caller: Caller, rule: Rule, size: int) -> None:
+        self._app, self._caller, self._rule = app, caller, rule
+        self._is_done = False
+        self.size = size
+
+    def __call__(self, user_id: str) -> None:
+        """Raises OverQuota. What a user's quota refuses is no request of the key's."""
+        if self._is_done:
+            return
+        self._is_done = True
+        quotas, caller = self._app.quotas, self._caller
+        try:
+            if self._rule.fills_disk:
+                quotas.count_disk(caller.space, user_id, self.size)
+            if not caller.local_operator:
+                quotas.count("user", (caller.space, user_id), self.size)
+        except OverQuota:
+            if not caller.local_operator:
+                quotas.take_back(caller.key_id or "")
+            raise
+
+
 def counted(scope: Scope, caller: Caller, size: int | None) -> Caller:
     """Count a request for its key now, and for its user as soon as that is known. Raises OverQuota.
 
     `size` is that of its body, None where that is not told; then `count_arriving` counts it. Of what the command line
-    on this machine does only the space is limited. What a user's quota refuses is no request of the key's.
+    on this machine does only the space is limited.
     """
-    scope[BODY_BYTES] = size or 0
     app: App = scope["recollect.app"]
-    key = caller.key_id or ""
     if not caller.local_operator:
-        app.quotas.count("key", key, 1 if size is None else size)
-
-    def count_user(user_id: str) -> None:
-        if _COUNTED in scope:
-            return
-        scope[_COUNTED] = user_id
-        rule: Rule = scope.get(_RULE) or rule_for(scope["method"], scope["path"])
-        try:
-            if rule.fills_disk:
-                app.quotas.count_disk(caller.space, user_id, scope[BODY_BYTES])
-            if not caller.local_operator:
-                app.quotas.count("user", (caller.space, user_id), scope[BODY_BYTES])
-        except OverQuota:
-            if not caller.local_operator:
-                app.quotas.take_back(key)
-            raise
-
-    caller = replace(caller, on_acting=count_user)
+        app.quotas.count("key", caller.key_id or "", 1 if size is None else size)
+    rule = scope.get(_RULE) or rule_for(scope["method"], scope["path"])
+    count = scope[_COUNT] = _Count(app, caller, rule, size or 0)
     if caller.user_id is not None and size is not None:
-        count_user(caller.user_id)
-    return caller
+        count(caller.user_id)
+    return Caller(
+        caller.space, caller.user_id, caller.local_operator, caller.key_id, caller.scopes, caller.is_hint, count
+    )
+
+
+def body_bytes(scope: Scope) -> int:
+    """How long a request's body is, as far as that is known by now."""
+    count: _Count = scope[_COUNT]
+    return count.size
 
 
 def count_arriving(scope: Scope, receive: Receive) -> Receive:
@@ -133,7 +148,7 @@ def count_arriving(scope: Scope, receive: Receive) -> Receive:
         caller: Caller | None = scope.get(CALLER)
         size = len(message.get("body", b""))
         if size and caller is not None and not caller.local_operator:
-            scope[BODY_BYTES] += size
+            scope[_COUNT].size += size
             scope["recollect.app"].quotas.count_bytes(caller.key_id or "", size)
         return message
 
@@ -169,7 +184,7 @@ async def owner_named(scope: Scope, named: Mapping[str, str], acting: Caller) ->
         except AmbiguousThread:
             return {}  # Only the request can tell whose it means.
         if thread is not None and fills_disk:
-            app.quotas.count_disk(caller.space, thread.user_id, scope[BODY_BYTES])
+            app.quotas.count_disk(caller.space, thread.user_id, body_bytes(scope))
         return {} if thread is None else {"user": thread.user_id}
     if "entry_id" in named:
         entry = await app.entry_store.get(caller.space, named["entry_id"])

@@ -12,7 +12,7 @@ from pydantic import AfterValidator
 from recollect.app import App
 from recollect.domain.access import SIGNED_USER_HEADER, USER_HEADER, Caller, signed_user
 from recollect.entrypoints import SPACE_HEADER
-from recollect.entrypoints.http.access import BODY_BYTES, admit, counted, owner_named
+from recollect.entrypoints.http.access import admit, body_bytes, counted, owner_named
 from recollect.entrypoints.http.guard import SLASH_IN_ID
 from recollect.entrypoints.http.requests import MAX_ID, Id, addressable
 from recollect.errors import InvalidInput, KeyRequired, UnsupportedMediaType
@@ -53,8 +53,8 @@ def authenticated(request: Request) -> Caller:
         now=app.clock(),
         space=unquote(space) if space else None,
     )
-    length = request.headers.get("content-length", "0")
-    is_told = length.isdigit() and "transfer-encoding" not in request.headers
+    length = header(request, "content-length") or "0"
+    is_told = length.isdigit() and header(request, "transfer-encoding") is None
     caller = request.scope["recollect.caller"] = counted(
         request.scope, caller, int(length) if is_told else None
     )
@@ -87,7 +87,7 @@ async def get_caller(request: Request) -> Caller:
     caller = _narrowed(caller, request)
     whose = await owner_named(request.scope, named, caller)
     request.scope["recollect.user_is_hint"] = caller.is_hint
-    if caller.user_id is not None and not (caller.is_hint and request.scope[BODY_BYTES]):
+    if caller.user_id is not None and not (caller.is_hint and body_bytes(request.scope)):
         caller.acting_for(None)  # A body may name another than the header does; else it is decided.
     note(request, user=caller.user_id)
     note(request, **{_NOTED[name]: value for name, value in named.items()})

@@ -5,7 +5,7 @@ from fastapi import APIRouter, Request, Response
 from recollect.domain.model import Append, Receipt
 from recollect.entrypoints.http import answers
 from recollect.entrypoints.http import people_schemas as schemas
-from recollect.entrypoints.http.access import BODY_BYTES
+from recollect.entrypoints.http.access import body_bytes
 from recollect.entrypoints.http.deps import Calling, Home, PathId, UserQuery, note
 from recollect.entrypoints.http.direct_route import BodyRoute, DirectRoute
 from recollect.entrypoints.http.errors import documented
@@ -33,7 +33,7 @@ async def add(home: Home, caller: Calling, body: AddBody, request: Request) -> a
         tags=tuple(body.tags),
     )
     note(request, thread=body.session_id, user=append.user_id)
-    size, backlog = request.scope[BODY_BYTES], home.settings.limits.backlog
+    size, backlog = body_bytes(request.scope), home.settings.limits.backlog
     overtaken = home.search.indexer.overtaken
     await refuse_backlog(home.THREADS, home.jobs, overtaken, home.quotas, append, size, backlog)
     receipts = await memorize(home.THREADS, append)
