@@ -25,6 +25,20 @@ ATTRIBUTES = FUNCTIONAL | frozenset(
 """What a fact may be about. `instruction`: how the user wants to be answered. `avoids`: what somebody doesn't eat or drink."""
 
 
+CATEGORIES = (
+    "identity", "home", "work", "people", "health", "likes", "habits", "goals", "wishes to the assistant", "event",
+)  # fmt: skip
+"""Of facts, in the order of the profile's headings."""
+
+
+@dataclass(frozen=True, slots=True)
+class Quoted:
+    """Words of a message that support a statement."""
+
+    turn_id: str
+    words: str
+
+
 @dataclass(frozen=True, slots=True)
 class CellText:
     """A memcell with all that extraction may know about it."""
@@ -58,6 +72,17 @@ class Draft:
     """One of ATTRIBUTES."""
     value: str = ""
     """In short, what the attribute is: `Berlin`, `a nurse`."""
+    category: str = ""
+    """Facts: one of CATEGORIES."""
+    happened: str = ""
+    """Facts: when it happened, as far as it is known: `2026`, `2026-05` or `2026-05-08`."""
+    until: int | None = None
+    """Facts: when it ends by its own words, in UTC milliseconds."""
+    quotes: tuple[Quoted, ...] = ()
+    replaces: tuple[str, ...] = ()
+    """Ids of known entries that this one takes the place of."""
+    ends: tuple[str, ...] = ()
+    """Ids of known entries that no longer hold, as this one says."""
     about: tuple[int, int] | None = None
     """Foresight: from when to when it is planned; after that it lapses."""
     tools: tuple[str, ...] = ()
