@@ -120,6 +120,9 @@ class MemorizeSettings(_Group):
     mode: Literal["chat", "agent", "both"] = Field(
         "both", description="What is remembered: about the user (chat), the agent's work (agent), or both."
     )
+    boundary: Literal["rules", "model"] = Field(
+        "rules", description="What decides where a memcell ends: rules, or a model, which costs calls."
+    )
     boundary_every: int = Field(4, ge=1, le=1000, description="Look for boundaries every N messages.")
     pause_seconds: float = Field(
         30, ge=0, le=86400, description="Look for boundaries after this long without a message, too."
@@ -127,6 +130,9 @@ class MemorizeSettings(_Group):
     delay_ms: int = Field(300, ge=0, le=60_000, description="Wait so long for more messages before looking.")
     gap_minutes: float = Field(
         30, gt=0, le=527_040, description="A gap of this length between two messages closes a memcell."
+    )
+    quiet_seconds: float = Field(
+        300, gt=0, le=86400, description="Close what is left of a chat after this long without a message."
     )
     max_turns: int = Field(40, ge=2, le=1000, description="Most messages in a memcell.")
     max_chars: int = Field(12_000, ge=100, description="Most characters in a memcell.")
