@@ -113,8 +113,8 @@ class Talking:
     rewriter: Rewriter
     chat: Chat
     models: ThreadModels
-    background: BackgroundModel | None
-    """None if no model is configured. Then rules find boundaries, and memory makes only episodes."""
+    background: BackgroundModel
+    """To be asked while `backends.has_model`."""
 
 
 class Assembly:
@@ -142,6 +142,8 @@ class Assembly:
             boundary_delay_ms=settings.memorize.delay_ms,
             pause_ms=int(settings.memorize.pause_seconds * 1000),
             transcript_delay_ms=settings.transcript_delay_ms,
+            quiet_ms=int(settings.memorize.quiet_seconds * 1000),
+            gap_ms=boundary_rules(settings).gap_ms,
         )
         self.THREADS = SqlThreadStore(
             self.database,
@@ -171,7 +173,7 @@ class Assembly:
         self.people = SqlPresetStore(self.database, clock=clock, on_due=self.jobs.notify)
         self.tuning = LiveTuning(settings)
         self.cells = SqlCellStore(self.database, clock=clock, schedule=schedule, on_due=self.jobs.notify)
-        self.quiet_threads = QuietThreads(self.cells, clock=clock, gap_ms=boundary_rules(settings).gap_ms)
+        self.quiet_threads = QuietThreads(self.cells, clock=clock)
         self.cell_texts = SqlCellTexts(self.database)
         self.entry_store = SqlEntryStore(self.database, clock=clock, on_due=self.jobs.notify)
         self.entry_file_store = SqlEntryFileStore(self.database, clock=clock, on_due=self.jobs.notify)
@@ -329,19 +331,17 @@ class Assembly:
             on_answer=self.metrics.observe_answer,
         )
         models = ThreadModels(backends, self.chats, self.THREADS, self.people)
-        background = None
-        if backends.configured or settings.tasks.base_url is not None:
-            answering, waiting = background_seconds(
-                settings.memorize.model_timeout_seconds, settings.jobs.lease_seconds
-            )
-            background = BackgroundModel(
-                models.of,
-                gate,
-                answer_seconds=answering,
-                patience_seconds=waiting,
-                on_own_prompt=slots.disturbed,
-                admit=lambda thread: self.quotas.model_call(thread.space, thread.user_id),
-            )
+        answering, waiting = background_seconds(
+            settings.memorize.model_timeout_seconds, settings.jobs.lease_seconds
+        )
+        background = BackgroundModel(
+            models.of,
+            gate,
+            answer_seconds=answering,
+            patience_seconds=waiting,
+            on_own_prompt=slots.disturbed,
+            admit=lambda thread: self.quotas.model_call(thread.space, thread.user_id),
+        )
         return Talking(backends, gate, slots, recall, rewriter, chat, models, background)
 
     async def _derived_problems(self) -> list[str]:

@@ -141,7 +141,7 @@ class Memcell:
     memcell_id: str
     turn_ids: tuple[str, ...]
     reason: str
-    """What closed it: gap, topic, length, model or flush."""
+    """What closed it: gap, topic, length, model, next (the user's next thread) or flush."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,6 +165,14 @@ class Entry:
     sources: tuple[str, ...] = ()
     by: str = ""
     extra: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """Messages of a thread that are in no memcell yet, and when they will be at the latest."""
+
+    messages: int
+    until: int
 
 
 @dataclass(frozen=True, slots=True, order=True)

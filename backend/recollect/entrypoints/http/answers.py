@@ -53,6 +53,15 @@ class ThreadAnswer(Answer):
     pinned: bool
 
 
+class WaitingAnswer(Answer):
+    messages: int
+    until: int = Field(description="When they are in a memcell at the latest, unless another message comes.")
+
+
+class OneThreadAnswer(ThreadAnswer):
+    waiting: WaitingAnswer | None = Field(None, description="Messages that are not in a memcell yet.")
+
+
 class ThreadsAnswer(BaseModel):
     threads: list[ThreadAnswer]
     next: str | None = Field(None, description="Pass it as `after` for the next page; absent on the last.")
@@ -276,6 +285,7 @@ class HealthAnswer(BaseModel):
     jobs: dict[str, int]
     oldest_job_wait_ms: int
     backends: list[BackendHealth] = Field(description="The models' servers.")
+    hints: list[str] = Field(description="What is not set up, what it would add, and how to set it up.")
 
 
 class KeyAnswer(Answer):

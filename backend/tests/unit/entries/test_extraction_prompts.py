@@ -21,6 +21,7 @@ from recollect.domain.extraction.prompts import (
 )
 from recollect.domain.extraction.skill import Case
 from recollect.domain.extraction.skill_making import parse_skill_answer, skill_messages
+from recollect.domain.model import Role
 from tests.unit.awkward_text import texts, unhurried
 from tests.unit.made_cells import call, cell_of, grounded, said, turn_of
 
@@ -114,6 +115,24 @@ def test_a_prompt_is_bounded_and_can_be_sent(content: str, count: int, template:
     messages = memcell_messages(template, crowd)
     assert sum(len(message["content"]) for message in messages) <= PROMPT_CHARS
     assert all(message["content"].encode() for message in messages)
+
+
+def test_peoples_words_are_shown_before_answers() -> None:
+    said = "my own words, " * 80
+    exchange: list[tuple[Role, str]] = [("user", said), ("assistant", "x" * 4_000)]
+    _, user = memcell_messages("{{messages}}", cell_of(*exchange * 8))
+    assert user["content"].count(said.strip()) == 8
+    assert all("x" * 50 in line for line in user["content"].splitlines() if "assistant: " in line)
+
+
+def test_an_answer_is_shown_in_part_even_where_there_is_room() -> None:
+    _, user = memcell_messages("{{messages}}", cell_of(("user", "Why?"), ("assistant", "x" * 4_000)))
+    assert 100 < user["content"].count("x") < 300
+
+
+def test_what_tools_found_is_shown_as_far_as_there_is_room() -> None:
+    _, user = memcell_messages("{{messages}}", cell_of(("user", "Why?"), ("tool", "x" * 4_000)))
+    assert "x" * 4_000 in user["content"]
 
 
 def test_short_messages_are_shown_whole_beside_long_ones() -> None:
