@@ -13,7 +13,8 @@ from recall_metrics import Hit
 
 from recollect.app import App, open_app
 from recollect.domain.access import Caller
-from recollect.domain.recall.hits import STRETCH, Scope, Selection
+from recollect.domain.entries.entry import CASES, EPISODES
+from recollect.domain.recall.hits import Scope, Selection
 from recollect.domain.recall.rank import Weights
 from recollect.domain.recall.rows import NOTE, TURN
 from recollect.domain.strategy import STRATEGIES
@@ -131,5 +132,7 @@ class Doors:
 
 
 def _counted(kind: str, text: str, message_ids: Sequence[str]) -> Hit:
-    """A memory earns nothing for the messages it came from, only by leading to them; its text counts."""
-    return Hit(text, tuple(message_ids) if kind in (TURN, STRETCH, NOTE) else ())
+    """A fact, a plan or a line of the profile stands for the messages it came from. An episode or a case, of many
+    messages, earns nothing. The text of each counts.
+    """
+    return Hit(text, () if kind in (EPISODES, CASES) else tuple(message_ids))
