@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 if TYPE_CHECKING:
-    from recall_measure import Conversation, MethodResult, RecallReport
+    from recall_measure import BlockResult, Conversation, MethodResult, RecallReport
     from recall_metrics import Scores
 
     from recollect.settings import Settings
@@ -127,6 +127,16 @@ def _as_json(file: Path, report: "RecallReport") -> dict[str, Any]:
         "left_out": report.left_out,
         "memories": report.memories,
         "methods": [method_as_json(result) for result in report.methods],
+        "blocks": [
+            {
+                "context_tokens": result.context_tokens,
+                "first": _mean(result.first),
+                "later": _mean(result.later),
+                "turns_an_epoch": _turns_an_epoch(result),
+                "evaluated_tokens_a_turn": _mean(result.evaluated),
+            }
+            for result in report.blocks
+        ],
     }
 
 
@@ -168,6 +178,42 @@ def _print_report(file: Path, report: "RecallReport") -> None:
         ],
     )  # fmt: skip
     say()
+    _print_blocks(report.blocks)
+
+
+def _print_blocks(results: "Sequence[BlockResult]") -> None:
+    from recall_measure import EARLIER_QUESTIONS
+
+    from recollect.entrypoints.cli.render import print_table, say
+
+    if not results:
+        return
+    say(
+        f"evidence in the context block, in %: of a thread's first question; after {EARLIER_QUESTIONS} others in one"
+        " thread, in the block or the epoch"
+    )
+    print_table(
+        ("context", "first", f"after {EARLIER_QUESTIONS}", "turns an epoch", "tokens evaluated a turn"),
+        [
+            (
+                f"{result.context_tokens:,}",
+                _percent(_mean(result.first)),
+                _percent(_mean(result.later)) if result.later else "-",
+                f"{_turns_an_epoch(result):.1f}",
+                f"{_mean(result.evaluated):.0f}",
+            )
+            for result in results
+        ],
+    )
+    say()
+
+
+def _mean(values: "Sequence[float]") -> float:
+    return sum(values) / max(1, len(values))
+
+
+def _turns_an_epoch(result: "BlockResult") -> float:
+    return len(result.evaluated) / max(1, result.epoch_ends)
 
 
 def _shown(scores: "Scores") -> list[str]:

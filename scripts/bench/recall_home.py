@@ -1,30 +1,46 @@
 """A temporary home in which recall is measured. Importing this imports all of Recollect."""
 
 import tempfile
+import time
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
+from typing import cast
 
 import httpx2
 from ranking_variants import VARIANTS
-from recall_measure import WITHOUT_MEMORY, Answer, Conversation, MeasuredHome, Query
-from recall_metrics import Hit
+from recall_measure import WITHOUT_MEMORY, Answer, Block, Conversation, MeasuredHome, Query
+from recall_metrics import CHARACTERS_A_TOKEN, Hit
 
 from recollect.app import App, open_app
 from recollect.domain.access import Caller
+from recollect.domain.breaker import Breaker
+from recollect.domain.chat import Accepted, Epoch, LastPrompt, SentTurn
+from recollect.domain.chat import Conversation as ChatState
 from recollect.domain.entries.entry import CASES, EPISODES
-from recollect.domain.recall.hits import Scope, Selection
+from recollect.domain.identity import turn_id
+from recollect.domain.llm import BackendFacts
+from recollect.domain.model import Role, Thread, Turn
+from recollect.domain.prompt import common_prefix
+from recollect.domain.recall.hits import Scope, Selection, tokens
 from recollect.domain.recall.rank import Weights
 from recollect.domain.recall.rows import NOTE, TURN
 from recollect.domain.strategy import STRATEGIES
 from recollect.entrypoints.cli.client import HomeClient, add_all
 from recollect.entrypoints.http.server import create_server
 from recollect.errors import StorageUnavailable
+from recollect.infra.backends.port import Backend
+from recollect.service.chat.always_on_memories import AlwaysOnMemories, QuerySimilarity
+from recollect.service.chat.context import RecallSource
+from recollect.service.chat.context_builder import PromptMaker
+from recollect.service.chat.epoch import Wanted
+from recollect.service.chat.rewrite import Rewriter
 from recollect.service.coordination import no_progress
 from recollect.service.recall.search import Search
 from recollect.service.recall.verify import meaning_problem
-from recollect.settings import LlmSettings, Settings, StrategiesSettings, StrategySettings
+from recollect.settings import ChatSettings, LlmSettings, Settings, StrategiesSettings, StrategySettings
 
 _IN_PROCESS = "http://127.0.0.1"
 _MANY_JOBS = 10_000
@@ -43,7 +59,15 @@ async def measured_home(settings: Settings, top_k: int, *, with_memory: bool) ->
             ) as http:
                 doors = Doors(app, HomeClient(http), top_k)
                 remember = doors.remember if with_memory else None
-                yield MeasuredHome(doors.add, doors.count_embedded, doors.ask, doors.problem, remember)
+                prompts = prompt_maker(app)
+                yield MeasuredHome(
+                    doors.add,
+                    doors.count_embedded,
+                    doors.ask,
+                    doors.problem,
+                    remember,
+                    lambda conversation, context_tokens: GivenAnswers(prompts, conversation, context_tokens),
+                )
 
 
 def _settings_for(settings: Settings, home: Path, *, with_memory: bool) -> Settings:
@@ -135,4 +159,78 @@ def _counted(kind: str, text: str, message_ids: Sequence[str]) -> Hit:
     """A fact, a plan or a line of the profile stands for the messages it came from. An episode or a case, of many
     messages, earns nothing. The text of each counts.
     """
-    return Hit(text, () if kind in (EPISODES, CASES) else tuple(message_ids))
+    return Hit(text, tuple(message_ids) if _stands(kind) else ())
+
+
+def _stands(kind: str) -> bool:
+    """Whether a hit of this kind counts for its messages."""
+    return kind not in (EPISODES, CASES)
+
+
+def prompt_maker(app: App) -> PromptMaker:
+    """As the app's own, with time for every search."""
+    new_breaker = partial(Breaker, clock=time.monotonic)
+    recall = RecallSource(
+        app.search.recall,
+        QuerySimilarity(app.search.corpus_cache),
+        AlwaysOnMemories(app.entry_store, app.THREADS),
+        new_breaker=new_breaker,
+        clock=time.monotonic,
+        deadline_seconds=_WORK_SECONDS,
+    )
+    return PromptMaker(Rewriter(clock=time.monotonic, new_breaker=new_breaker), recall)
+
+
+class GivenAnswers:
+    """A chat whose prompts are made as always, and whose answers are given instead of asked of a model."""
+
+    name, label = "bench", None
+
+    def __init__(self, prompts: PromptMaker, conversation: Conversation, context_tokens: int) -> None:
+        self._prompts = prompts
+        self._now = conversation.ended_at
+        self._facts = BackendFacts("llama.cpp", local=True, context_tokens=context_tokens)
+        self._thread = Thread(Caller().space, "questions", conversation.conversation_id, self._now, self._now)
+        self._path: list[SentTurn] = []
+        self._epoch: Epoch | None = None
+        self._last: LastPrompt | None = None
+        self._sent: dict[int, list[str]] = {}
+        """Ids of the messages in each block, by its turn's position."""
+
+    async def count_tokens(self, text: str) -> int:
+        return tokens(text)
+
+    async def ask(self, text: str, answer: str) -> Block:
+        place = len(self._path) + 1
+        said, told = self._turn(place, "user", text), self._turn(place + 1, "assistant", answer)
+        wanted = Wanted(
+            Accepted(self._thread, (said,), (told,)),
+            cast("Backend", self),
+            self._facts,
+            model=None,
+            instructions=(),
+            max_turns=ChatSettings().max_turns,
+            max_tokens=None,
+            now=self._now,
+        )
+        conversation = ChatState(self._thread, 0, self._epoch, tuple(self._path), (), self._last)
+        sent = (await self._prompts.prepare(wanted, conversation)).sent
+        recalled = sent.detail["recall"]["memories"]
+        if sent.detail["recall"]["left_out"]:
+            raise StorageUnavailable(str(sent.detail["recall"]["left_out"]))
+        self._sent[place] = [
+            name for each in recalled for name in each["message_ids"] if _stands(each["type"])
+        ]
+        known = b"" if self._last is None else self._last.messages
+        self._path += [SentTurn(said, sent.block), SentTurn(told)]
+        self._epoch, self._last = sent.epoch, LastPrompt(place + 1, sent.epoch.number, sent.messages, {})
+        first = max(sent.epoch.first_position, sent.epoch.blocks_from)
+        return Block(
+            new=self._sent[place],
+            held=[name for at, names in self._sent.items() if at >= first for name in names],
+            evaluated=(len(sent.messages) - common_prefix(known, sent.messages)) // CHARACTERS_A_TOKEN,
+            ends_epoch=sent.opens_epoch,
+        )
+
+    def _turn(self, place: int, role: Role, text: str) -> Turn:
+        return Turn(turn_id(place), f"m{place}", role, role, text, self._now)

@@ -6,10 +6,10 @@ With memories: what extraction makes of the conversations takes part, and each q
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 from bm25_baseline import Bm25
-from recall_metrics import Hit, Scores, mean, percentile, score
+from recall_metrics import Hit, Scores, mean, percentile, score, share
 
 from recollect.errors import IndexUnavailable, InvalidInput
 from recollect.service.coordination import Progress
@@ -18,6 +18,9 @@ RECOLLECT = "recollect"
 BASELINE = "BM25 by message"
 WITHOUT_MEMORY = "without memories"
 """The variant in which messages alone take part, among the same messages in the same home."""
+CONTEXTS = (32_768, 8_192)
+"""Of the models whose context blocks are measured."""
+EARLIER_QUESTIONS = 40
 STALLED_AFTER_SECONDS = 300.0
 HOPELESS_AFTER_SECONDS = 10.0
 """How long nothing may move while the index says what is wrong."""
@@ -65,6 +68,23 @@ class Answer:
 
 
 @dataclass(frozen=True, slots=True)
+class Block:
+    """What a question's prompt holds: message ids in its own context block, and in all blocks of its epoch."""
+
+    new: Sequence[str]
+    held: Sequence[str]
+    evaluated: int
+    """Tokens of the prompt after what it has in common with the one before."""
+    ends_epoch: bool
+
+
+class BlockThread(Protocol):
+    """A thread that questions are asked in one after another. No model takes part: the answers are given."""
+
+    async def ask(self, text: str, answer: str) -> Block: ...
+
+
+@dataclass(frozen=True, slots=True)
 class MeasuredHome:
     """The ways into a home that holds the measured conversations and nothing else."""
 
@@ -76,6 +96,8 @@ class MeasuredHome:
     """Why nothing is embedded, in words."""
     remember: Callable[[Conversation], Awaitable[int]] | None = None
     """Makes memories of a conversation that was added, and returns when they can be found: how many there are."""
+    open_thread: Callable[[Conversation, int], BlockThread] | None = None
+    """Opens a chat of the conversation's owner with a model of so many tokens' context."""
 
 
 Stage = Callable[[str], AbstractContextManager[Progress]]
@@ -116,6 +138,20 @@ class MethodResult:
 
 
 @dataclass(slots=True)
+class BlockResult:
+    """How much of the evidence context blocks held with a context of so many tokens; one share a question."""
+
+    context_tokens: int
+    first: list[float] = field(default_factory=list)
+    """In the block of a thread's first message."""
+    later: list[float] = field(default_factory=list)
+    """After `EARLIER_QUESTIONS` others in the same thread: in the block or in the epoch."""
+    evaluated: list[int] = field(default_factory=list)
+    """Tokens of each prompt after the thread's first that its cache did not hold."""
+    epoch_ends: int = 0
+
+
+@dataclass(slots=True)
 class RecallReport:
     """What was measured on one set of conversations."""
 
@@ -127,6 +163,7 @@ class RecallReport:
     methods: list[MethodResult]
     memories: int | None = None
     """How many took part; None where none were made."""
+    blocks: list[BlockResult] = field(default_factory=list)
 
 
 async def measure_recall(
@@ -153,6 +190,9 @@ async def measure_recall(
         left_out=questions - asked,
         methods=[*methods, _baseline(conversations, top_k, pace)],
         memories=memories,
+        blocks=[await _measure_blocks(conversations, home.open_thread, stage, size) for size in CONTEXTS]
+        if home.open_thread
+        else [],
     )
 
 
@@ -228,6 +268,34 @@ async def _ask(
                 result.degraded += bool(answer.degraded)
             progress(number, len(asked))
     return list(results.values())
+
+
+async def _measure_blocks(
+    conversations: Sequence[Conversation],
+    open_thread: Callable[[Conversation, int], BlockThread],
+    stage: Stage,
+    context_tokens: int,
+) -> BlockResult:
+    """Ask each question in a thread of its own, and once more in one thread after all before it."""
+    result = BlockResult(context_tokens)
+    total, done = sum(len(_asked(conversation)) for conversation in conversations), 0
+    with stage(f"blocks, {context_tokens:,}") as progress:
+        for conversation in conversations:
+            texts = {message["message_id"]: message.get("content") or "" for message in conversation.messages}
+            long_thread = open_thread(conversation, context_tokens)
+            for number, question in enumerate(_asked(conversation)):
+                answer = " ".join(texts[name] for name in sorted(question.evidence))
+                alone = await open_thread(conversation, context_tokens).ask(question.text, answer)
+                result.first.append(share(alone.new, question.evidence))
+                block = await long_thread.ask(question.text, answer)
+                if number:
+                    result.evaluated.append(block.evaluated)
+                    result.epoch_ends += block.ends_epoch
+                if number >= EARLIER_QUESTIONS:
+                    result.later.append(share(block.held, question.evidence))
+                done += 1
+                progress(done, total)
+    return result
 
 
 def _baseline(conversations: Sequence[Conversation], top_k: int, pace: Pace) -> MethodResult:

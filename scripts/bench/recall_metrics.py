@@ -38,7 +38,7 @@ def distinct_ids(hits: Iterable[Hit]) -> list[str]:
 
 def recall_at(hits: Iterable[Hit], evidence: frozenset[str], places: int) -> float:
     """The share of the evidence among the first `places` distinct ids: a hit of five messages uses up five."""
-    return _share(distinct_ids(hits)[:places], evidence)
+    return share(distinct_ids(hits)[:places], evidence)
 
 
 def reciprocal_rank(hits: Iterable[Hit], evidence: frozenset[str]) -> float:
@@ -49,7 +49,7 @@ def reciprocal_rank(hits: Iterable[Hit], evidence: frozenset[str]) -> float:
 
 def recall_within(hits: Iterable[Hit], evidence: frozenset[str], tokens: int) -> float:
     """The share of the evidence in the hits whose texts, in rank order, fit; the first that does not is the end."""
-    return _share(distinct_ids(_fitting(hits, tokens * CHARACTERS_A_TOKEN)), evidence)
+    return share(distinct_ids(_fitting(hits, tokens * CHARACTERS_A_TOKEN)), evidence)
 
 
 def score(hits: Sequence[Hit], evidence: frozenset[str]) -> Scores:
@@ -81,7 +81,8 @@ def percentile(values: Sequence[float], share: float) -> float:
     return ordered[max(ceil(len(ordered) * share), 1) - 1]
 
 
-def _share(found: Iterable[str], evidence: frozenset[str]) -> float:
+def share(found: Iterable[str], evidence: frozenset[str]) -> float:
+    """How much of the evidence was found. There must be some."""
     return len(evidence.intersection(found)) / len(evidence)
 
 

@@ -92,6 +92,8 @@ class Epoch:
     revision: int
     """Of the thread's words: an edit ends the epoch."""
     summary: str | None = None
+    blocks_from: int = 0
+    """Context blocks of turns before this position are not sent in it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -146,8 +146,12 @@ def common_prefix(first: bytes, second: bytes) -> int:
 DEFAULT_ANSWER_TOKENS = 1024
 PER_MESSAGE = 8
 """Tokens a template may put around a message."""
-BLOCK_TOKENS = 400
-BLOCK_SHARE = 0.05
+BLOCK_TOKENS = 1000
+BLOCK_SHARE = 0.06
+BLOCKS_SHARE = 0.25
+"""Of the context, for all blocks of an epoch."""
+ASSUMED_CONTEXT = 32_768
+"""Sizes blocks where a backend doesn't tell its context."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,9 +184,12 @@ def answer_tokens(wanted: int | None, context_tokens: int | None) -> int:
 
 def block_tokens(context_tokens: int | None) -> int:
     """How large a context block may be."""
-    if context_tokens is None:
-        return BLOCK_TOKENS
-    return min(BLOCK_TOKENS, int(context_tokens * BLOCK_SHARE))
+    return min(BLOCK_TOKENS, int((context_tokens or ASSUMED_CONTEXT) * BLOCK_SHARE))
+
+
+def epoch_block_tokens(context_tokens: int | None) -> int:
+    """How large all blocks of an epoch may be together."""
+    return int((context_tokens or ASSUMED_CONTEXT) * BLOCKS_SHARE)
 
 
 def half(turns: Sequence[Turn], tokens: Sequence[int], window: Window) -> int:

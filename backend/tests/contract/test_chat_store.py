@@ -302,6 +302,20 @@ async def test_a_summary_is_for_the_thread_and_the_epoch_it_was_made_in(journal:
     assert (await journal.chats.conversation(await journal.ask("two", thread="a third"), 10)).summary is None
 
 
+async def test_a_summary_that_is_ready_goes_on_to_the_next_epoch(journal: Chats) -> None:
+    first, second = await journal.ask("one"), await journal.ask("two")
+    await journal.send(first, "one")
+    await journal.answer(first, "first")
+    await journal.chats.keep(ThreadRef("default", "ann", "t"), 1, 3, "d", "what was said")
+    await journal.send(second, "two", epoch=replace(EPOCH, number=2, blocks_from=3))
+    await journal.answer(second, "second")
+    found = await journal.chats.conversation(await journal.ask("three"), 10)
+    assert found.epoch is not None
+    assert (found.epoch.number, found.epoch.blocks_from) == (2, 3)
+    assert found.summary is not None
+    assert found.summary.text == "what was said"
+
+
 async def test_a_thread_that_is_forgotten_takes_everything_with_it(journal: Chats) -> None:
     asked = await journal.ask("one", key="k")
     await journal.send(asked, "one", block=ContextBlock("[Context]"), block_position=1)

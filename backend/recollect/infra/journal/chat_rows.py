@@ -308,12 +308,17 @@ def write_answer(
 def open_epoch(connection: sqlite3.Connection, thread_pk: int, epoch: Epoch, now: int) -> None:
     connection.execute(
         "INSERT OR REPLACE INTO epochs (thread_pk, number, first_position, reason, system_digest, backend, revision,"
-        " summary, opened) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        " summary, blocks_from, opened) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
         (
             thread_pk, epoch.number, epoch.first_position, epoch.reason, epoch.system_digest, epoch.backend,
-            epoch.revision, epoch.summary, now,
+            epoch.revision, epoch.summary, epoch.blocks_from, now,
         ),
     )  # fmt: skip
+    # A summary that is ready goes on with the thread: its digest tells whether the turns are still those.
+    connection.execute(
+        "UPDATE OR IGNORE summaries SET epoch = ? WHERE thread_pk = ? AND epoch = ?",
+        (epoch.number, thread_pk, epoch.number - 1),
+    )
 
 
 def keep_block(connection: sqlite3.Connection, thread_pk: int, position: int, block: ContextBlock) -> None:

@@ -195,7 +195,7 @@ def _lines(text: bytes) -> list[JsonObject]:
 # All in one row: each row that is read costs a change of hands between threads.
 STATE = f"""
 SELECT e.number, e.first_position, e.reason, e.system_digest, e.backend, e.revision, e.summary,
-    s.cut, s.digest, s.text,
+    e.blocks_from, s.cut, s.digest, s.text,
     (SELECT json_group_array(content) FROM (
         SELECT content FROM turns WHERE thread_pk = :pk AND role = 'system' AND position < :before ORDER BY position)),
     p.position, p.epoch, p.rest, p.detail_json
@@ -227,7 +227,7 @@ def conversation_of(
     pk = thread["pk"]
     bound = {"pk": pk, "before": identity.place_of(accepted.answers[0])}
     ((*state, systems, position, sent_in, rest, detail),) = connection.execute(STATE, bound).fetchall()
-    opened, summed_up = state[:7], state[7:]
+    opened, summed_up = state[:8], state[8:]
     epoch = Epoch(*opened) if opened[0] is not None else None
     first_new = accepted.turns[0] if accepted.turns else accepted.answers[0]
     path = path_of(connection, pk, first_new, epoch, most_turns)

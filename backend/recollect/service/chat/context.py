@@ -28,14 +28,14 @@ from recollect.service.chat.always_on_memories import (
 )
 from recollect.service.recall.search import Recall, Search
 
-TOP_K = 12
-_MOST_MEMORIES = 8
+TOP_K = 30
+"""The hits that a block is made of."""
 _MOST_LOOKED_AT = 200
-"""The most hits to look at. Some are in the prompt already, so more are looked at than are wanted."""
+"""The most hits to look at. Some are turns of the window, so more are looked at than are wanted."""
 _LEAST_TOKENS = 30
 """Room for less is room for no memory."""
 _SHARES = 4
-"""No memory takes more than this part of the room."""
+"""No memory takes more than this part of the room, and what was not searched for has as much to itself."""
 _LONGEST_QUERY = 2_000
 _STRAGGLER_SECONDS = 30.0
 _log = logging.getLogger("recollect.chat")
@@ -184,17 +184,16 @@ class RecallSource:
     async def _searched(
         self, thread: Thread, query: str, before: Exchange, known: Known, max_tokens: int, now: int
     ) -> Recalled:
-        crowd = len(known.window) + len(known.injected)
         selection = Selection(
             scope=Scope(tags=frozenset(thread.tags), but_not=frozenset([CASES])),
-            top_k=min(TOP_K + crowd, _MOST_LOOKED_AT),
+            top_k=min(TOP_K + len(known.window), _MOST_LOOKED_AT),
             passages=False,
         )
         caller = Caller(space=thread.space, user_id=thread.user_id)
         # Half of the time is for the embedding model: one that hangs must leave enough for a search by words.
         search = Search(query, selection=selection, now=now, before=before, embed_seconds=self._deadline / 2)
         found = await self._recall.search(caller, search)
-        new, passed_over = await asyncio.to_thread(_new, found.hits, thread, known, now)
+        new, passed_over = await asyncio.to_thread(_new, found.hits, thread, known)
         similarity = await self._alike(thread, found.vector, new)
         always_on = AlwaysOn()
         if self._always_on is not None:
@@ -206,7 +205,7 @@ class RecallSource:
             hits = tuple(_memory(hit, words, known, max_tokens, now) for hit in near)
             offered = [*always_on.corrections, *without_repeats(always_on.corrections, hits)]
             rest = without_repeats(offered, (*always_on.due, *always_on.profile))
-            return _fitting(offered, rest, max_tokens, passed_over)
+            return _fitting(offered, rest, known, max_tokens, passed_over)
 
         # Texts that were found may be long: they are read off the event loop.
         memories = await asyncio.to_thread(chosen)
@@ -251,14 +250,14 @@ def _needless(query: str, max_tokens: int) -> str | None:
     return None
 
 
-def _new(hits: Sequence[Hit], thread: Thread, known: Known, now: int) -> tuple[list[Hit], Counter[str]]:
-    """The best hits that the prompt does not hold, and how many others there are, by the reason."""
-    reasons = [(hit, _why_not(hit.row, thread, known, now)) for hit in hits]
+def _new(hits: Sequence[Hit], thread: Thread, known: Known) -> tuple[list[Hit], Counter[str]]:
+    """The best hits that may be quoted, in this block or an earlier one, and how many others there are, by the reason."""
+    reasons = [(hit, _why_not(hit.row, thread, known)) for hit in hits]
     passed_over = Counter(reason for _, reason in reasons if reason is not None)
     return [hit for hit, reason in reasons if reason is None][:TOP_K], passed_over
 
 
-def _why_not(row: IndexRow, thread: Thread, known: Known, now: int) -> str | None:
+def _why_not(row: IndexRow, thread: Thread, known: Known) -> str | None:
     """None where it says something that the prompt does not hold as it is now."""
     if (row.thread_id, row.position) in known.window or _is_of_window(row, thread, known):
         return "in the window"
@@ -269,8 +268,6 @@ def _why_not(row: IndexRow, thread: Thread, known: Known, now: int) -> str | Non
         and row.position >= known.next_position
     ):
         return "said later"
-    if known.injected.get(row.row_id) == memory_digest(row.text, row.ended(now)):
-        return "in the epoch already"
     if row.role in ("system", "tool"):
         return "not said by anybody"
     return "tells nothing" if tells_nothing(row.text) else None
@@ -288,21 +285,33 @@ def _is_of_window(row: IndexRow, thread: Thread, known: Known) -> bool:
 
 
 def _fitting(
-    offered: Sequence[Memory], rest: Sequence[Memory], max_tokens: int, passed_over: Counter[str]
+    offered: Sequence[Memory],
+    rest: Sequence[Memory],
+    known: Known,
+    max_tokens: int,
+    passed_over: Counter[str],
 ) -> list[Memory]:
-    """As many memories as fit, those that were searched for first. Of several that say the same, the first."""
+    """As many memories as fit, those that were searched for first. Of several that say the same, the first.
+
+    What the epoch holds takes its room as well, and is left out: so blocks shrink as the epoch grows. The rest has room
+    of its own: there are often enough hits to fill any block.
+    """
     memories: list[Memory] = []
     said: set[str] = set()
+    set_aside = min(careful_tokens(render_memories(rest)), max_tokens // _SHARES)
     for number, memory in enumerate((*offered, *rest)):
-        fits = careful_tokens(render_memories([*memories, memory])) <= max_tokens
+        room = max_tokens - (set_aside if number < len(offered) else 0)
         if _statement(memory) in said:
             passed_over["says the same"] += 1
-        elif fits and (len(memories) < _MOST_MEMORIES or number >= len(offered)):
+        elif careful_tokens(render_memories([*memories, memory])) <= room:
             memories.append(memory)
             said.add(_statement(memory))
         elif number < len(offered):
             passed_over["no room"] += 1
-    return memories
+    held = [memory for memory in memories if known.injected.get(memory.id) == memory.digest]
+    if held:
+        passed_over["in the epoch already"] += len(held)
+    return [memory for memory in memories if memory not in held]
 
 
 def _statement(memory: Memory) -> str:

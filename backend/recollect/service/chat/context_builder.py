@@ -14,6 +14,7 @@ from recollect.domain.prompt import (
     block_tokens,
     context_block,
     current_datetime_context_message,
+    epoch_block_tokens,
     first_difference,
     prefix_digest,
     prompt_bytes,
@@ -101,7 +102,7 @@ class PromptMaker:
     async def _remembered(self, draft: Draft, words: Turn, room: int) -> tuple[Rewritten, Recalled]:
         wanted = draft.wanted
         thread = wanted.accepted.thread
-        rewritten = await self._rewriter.rewrite(
+        rewritten = draft.rewritten or await self._rewriter.rewrite(
             words.content,
             [each.turn for each in draft.history[-RECENT_TURNS:] if each.turn is not words],
             backend=wanted.backend,
@@ -109,9 +110,11 @@ class PromptMaker:
             model=wanted.model,
             space=thread.space,
         )
+        draft.rewritten = rewritten
         injected: dict[str, str] = {}
         for each in draft.history:
-            injected |= each.block.memories if each.block else {}
+            # The words' own block gives way to the new one.
+            injected |= each.block.memories if each.block and each.turn is not words else {}
         # A turn beside the path was said in a branch that was left: it is not brought back.
         first, last = draft.epoch.first_position, place_of(wanted.accepted.answers[-1])
         shown = {(thread.thread_id, place) for place in range(first, last + 1)}
@@ -128,12 +131,16 @@ class PromptMaker:
     async def _fit(self, draft: Draft) -> tuple[Prompt, int]:
         """The prompt, with its tokens. A new epoch is opened with the newer half where the window is full.
 
-        The window is settled before memories are looked for: what leaves it may be recalled.
+        The window is settled before memories are looked for: what leaves it may be recalled. Where the blocks of the
+        epoch are full, a new one begins without them, and their memories may be recalled again.
         """
         context, room = draft.wanted.facts.context_tokens, draft.window.tokens
         if draft.wanted.memory:
             await _shrink_to(draft, block_tokens(context))
         await self._add_context(draft)
+        held = await _tokens_of(draft.wanted, "\n".join(draft.block_texts()))
+        if draft.block is not None and held > epoch_block_tokens(context) and draft.drop_blocks():
+            await self._add_context(draft)
         prompt, tokens, shrunk = await _shrink_to(draft, 0)
         if shrunk:
             await self._add_context(draft)

@@ -3,6 +3,7 @@
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from recollect.domain.chat import Accepted, ContextBlock, Conversation, Epoch, SentTurn
 from recollect.domain.identity import place_of, thread_key
@@ -22,6 +23,7 @@ from recollect.errors import TooLarge
 from recollect.infra.backends.port import Backend
 from recollect.service.chat.followups import digest_of_turns
 from recollect.service.chat.post_turn_jobs import Leaving
+from recollect.service.chat.rewrite import Rewritten
 from recollect.service.models.llama_slots import wants_thread_tag
 
 
@@ -54,6 +56,7 @@ class Draft:
     opens_epoch: bool
     block: ContextBlock | None = None
     block_place: int | None = None
+    rewritten: Rewritten | None = None
     notes: JsonObject = field(default_factory=dict)
 
     @classmethod
@@ -84,7 +87,11 @@ class Draft:
                 backend=cache,
                 revision=conversation.revision,
                 summary=epoch.summary if epoch is not None and through else None,
+                blocks_from=epoch.blocks_from if epoch is not None else 0,
             )
+        # What is answered again is sent as it was, with its own block.
+        kept = history[-1].position if history and not wanted.accepted.turns else None
+        history = _without_blocks(history, epoch.blocks_from, kept)
         return cls(wanted, conversation, window, instructions, epoch, history, opens, notes=notes)
 
     def build(self) -> Prompt:
@@ -113,7 +120,8 @@ class Draft:
     def shrink(self, window: Window, tokens: int) -> bool:
         """Open an epoch with the newer half, and with the summary of the older one where that is ready.
 
-        False where nothing can leave. The words that set off a chain of tool calls stay, though the chain is cut.
+        The prefix changes, so the blocks of earlier turns leave too. False where no turn can leave. The words that set
+        off a chain of tool calls stay, though the chain is cut.
         """
         new = self.wanted.accepted.turns
         turns = [*(each.turn for each in self.history), *new]
@@ -131,22 +139,48 @@ class Draft:
             kept = _since(self.history, first)
         if len(kept) == len(self.history):
             return False
-        self.epoch = replace(
-            self.epoch,
-            number=self.epoch.number if self.opens_epoch else self.epoch.number + 1,
-            first_position=first,
-            reason="the window was full" + (": what left is summed up" if summary else ": trimmed alone"),
-            revision=self.conversation.revision,
-            summary=summary or self.epoch.summary,
-        )
+        reason = "the window was full" + (": what left is summed up" if summary else ": trimmed alone")
         left = len(self.history) - len(kept)
         self.notes["window"] = {
             "left": left,
             "kept": len(kept),
             "summary": "made" if summary else "not ready",
         }
-        self.history, self.opens_epoch = kept, True
+        self.history = kept
+        self._open_epoch(reason, first_position=first, summary=summary or self.epoch.summary)
         return True
+
+    def drop_blocks(self) -> bool:
+        """Open an epoch with the same turns and without the blocks of earlier ones. False where there are none."""
+        words = self._newest_words()
+        if not any(each.block for each in self.history if each.position < words):
+            return False
+        self._open_epoch("the blocks of the epoch were full")
+        return True
+
+    def _open_epoch(self, reason: str, **changed: Any) -> None:
+        """Blocks are sent from the newest words on."""
+        self.epoch = replace(
+            self.epoch,
+            number=self.epoch.number if self.opens_epoch else self.epoch.number + 1,
+            reason=reason,
+            revision=self.conversation.revision,
+            blocks_from=self._newest_words(),
+            **changed,
+        )
+        self.history = _without_blocks(self.history, self.epoch.blocks_from)
+        self.opens_epoch = True
+
+    def _newest_words(self) -> int:
+        """Where the user's newest words stand."""
+        turns = (*self.wanted.accepted.turns[::-1], *(each.turn for each in reversed(self.history)))
+        newest = next((turn for turn in turns if turn.role == "user"), None)
+        return first_new(self.wanted.accepted) if newest is None else place_of(newest)
+
+    def block_texts(self) -> list[str]:
+        """Of all blocks that the prompt holds."""
+        earlier = [each.block for each in self.history if each.position != self.block_place]
+        return [block.text for block in (*earlier, self.block) if block is not None]
 
     def leaving(self, tokens: int) -> Leaving | None:
         """What will leave at the end of the epoch, where that is near."""
@@ -216,6 +250,14 @@ def _reason_to_end(conversation: Conversation, digest: str, cache: str) -> str |
     ):
         return "the conversation goes on from another branch"
     return None
+
+
+def _without_blocks(history: Sequence[SentTurn], before: int, but: int | None = None) -> tuple[SentTurn, ...]:
+    """The same turns, those before a position without their blocks; the one at `but` keeps its own."""
+    return tuple(
+        replace(each, block=None) if each.position < before and each.position != but else each
+        for each in history
+    )
 
 
 def _since(path: Sequence[SentTurn], first: int) -> tuple[SentTurn, ...]:

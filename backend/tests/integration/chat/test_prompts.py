@@ -146,6 +146,50 @@ async def test_a_memory_of_another_thread_is_recalled_once_in_an_epoch(talk: Tal
     assert second["messages"][: len(first["messages"])] == first["messages"]
 
 
+async def test_full_blocks_end_the_epoch_and_the_next_one_begins_without_them(
+    tmp_path: Path, model: StandInModel
+) -> None:
+    names = ["Marta", "Ivo", "Elke", "Tarek", "Bruno", "Selma", "Noor", "Quist", "Priya", "Hamid"]
+    small = {"base_url": model.base_url, "context_tokens": 4000}
+    async with talking(tmp_path, model, llm=small, chat={"recall_seconds": 30}) as talk:
+        for name in names:
+            told = [
+                f"{name} likes the garden behind house {number} of the old harbour." for number in range(6)
+            ]
+            turns = [NewTurn("user", text, talk.clock() + n, "ann") for n, text in enumerate(told)]
+            await talk.app.THREADS.append(Append("default", f"about-{name}", turns, "ann"))
+        await talk.settled()
+        sent = await talk.prompts(
+            *(f"What did I say of {name}?" for name in names), f"And {names[0]}, again?"
+        )
+        backend = talk.app.talking.backends.get()
+        held = [
+            [m["content"] for m in each["messages"] if m["content"].startswith("[Context]")] for each in sent
+        ]
+        tokens = [await backend.count_tokens("\n".join(blocks)) for blocks in held]
+        kept = await talk.app.database.read("SELECT text FROM context_blocks WHERE memories_json != '{}'")
+        body = {"user_id": "ann", "parent_id": "t-1"}
+        regenerated = (await talk.client.post("/api/v1/threads/t/messages", json=body)).raise_for_status()
+        again = await talk.sent(regenerated.json())
+    ends = [
+        number for number, each in enumerate(sent) if number and each["epoch"] != sent[number - 1]["epoch"]
+    ]
+    assert {sent[number]["cause"] for number in ends} == {"the blocks of the epoch were full"}
+    assert 1 <= len(ends) <= 3
+    assert max(tokens) <= 1000
+    assert all(len(held[number]) == 1 for number in ends)
+    for number, (before, now) in enumerate(pairwise(sent), 1):
+        words = [m["content"] for m in now["messages"] if not m["content"].startswith("[Context]")]
+        assert len([text for text in words if text.startswith("What did")]) >= min(number, len(names) - 1)
+        if number not in ends:
+            assert now["first_difference"] is None
+            assert now["messages"][: len(before["messages"])] == before["messages"]
+    assert f"{names[0]} likes" in held[0][0]
+    assert f"{names[0]} likes" in held[-1][-1]  # Its block is gone from the prompt, so it is recalled again.
+    assert len(kept) == len(sent)
+    assert again["messages"] == sent[0]["messages"]
+
+
 async def test_memory_switched_off_recalls_nothing_and_remembers_nothing(talk: Talk) -> None:
     await talk.say("My sister Marta is moving to Porto in June.", "old")
     await talk.settled()

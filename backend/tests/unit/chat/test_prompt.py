@@ -21,6 +21,7 @@ from recollect.domain.prompt import (
     build_contextual_messages,
     common_prefix,
     current_datetime_context_message,
+    epoch_block_tokens,
     half,
     memory_line,
     planned_cut,
@@ -288,7 +289,8 @@ def test_room_for_the_answer_and_for_a_block() -> None:
         512,
         1024,
     )
-    assert (block_tokens(2048), block_tokens(100_000), block_tokens(None)) == (102, 400, 400)
+    assert (block_tokens(2048), block_tokens(100_000), block_tokens(None)) == (122, 1000, 1000)
+    assert (epoch_block_tokens(8192), epoch_block_tokens(None)) == (2048, 8192)
 
 
 @given(st.text("uat", min_size=1, max_size=30), st.integers(2, 12), st.integers(50, 400), st.data())

@@ -160,6 +160,15 @@ async def test_a_memory_of_this_epoch_is_not_injected_twice() -> None:
     assert recalled.passed_over == {"in the epoch already": 1}
 
 
+async def test_what_the_epoch_holds_takes_room_so_that_nothing_worse_is_injected_in_its_place() -> None:
+    rows = [row(f"Marta, part {number}: {'word ' * 30}", number) for number in range(20)]
+    fresh = await recall(Memories(*rows))
+    held = {memory.id: memory.digest for memory in fresh.memories[1:]}
+    later = await recall(Memories(*rows), known=Known(injected=held))
+    assert 1 < len(fresh.memories) < len(rows)
+    assert later.memories == fresh.memories[:1]
+
+
 async def test_a_memory_that_was_edited_since_comes_again_as_a_correction() -> None:
     edited = row("My sister Marta is moving to Lisbon!")
     recalled = await recall(Memories(edited), known=Known(injected={"t0:1": digest_of_text(row().text)}))

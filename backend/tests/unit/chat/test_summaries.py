@@ -36,7 +36,7 @@ async def journal(journal: Journal) -> Journal:
     ]
     await journal.threads.append(Append("default", "t1", turns))
     await journal.execute(
-        "INSERT INTO epochs SELECT pk, 2, 3, 'the window is full', '', '', 1, NULL, 0 FROM threads"
+        "INSERT INTO epochs SELECT pk, 2, 3, 'the window is full', '', '', 1, NULL, 0, 0 FROM threads"
     )
     return journal
 

@@ -11,11 +11,15 @@ import pytest
 from recall_data import read_conversations
 from recall_measure import (
     BASELINE,
+    CONTEXTS,
+    EARLIER_QUESTIONS,
     HOPELESS_AFTER_SECONDS,
     RECOLLECT,
     STALLED_AFTER_SECONDS,
     WITHOUT_MEMORY,
     Answer,
+    Block,
+    BlockThread,
     Conversation,
     MeasuredHome,
     Pace,
@@ -85,6 +89,9 @@ class Search:
         self.now += 0.010 if query.variant is None else 0.020
         return Answer(self.found[query.variant], self.degraded)
 
+    def open_thread(self, conversation: Conversation, context_tokens: int) -> BlockThread:
+        return _Thread()
+
     async def rest(self) -> None:
         self.now += 1
 
@@ -102,12 +109,21 @@ class Search:
                 self.ask,
                 lambda: self.problem,
                 None if self.memories is None else self.remember,
+                self.open_thread,
             ),
             top_k=50,
             stage=self.stage,
             pace=Pace(lambda: self.now, self.rest),
             variants=variants,
         )
+
+
+class _Thread:
+    """Its blocks hold m1 alone, and its epoch m2 besides."""
+
+    async def ask(self, text: str, answer: str) -> Block:
+        assert answer
+        return Block(new=["m1"], held=["m1", "m2"], evaluated=100, ends_epoch=True)
 
 
 def hits(*ids: str) -> list[Hit]:
@@ -268,3 +284,15 @@ def test_a_line_that_can_not_be_used_is_named(tmp_path: Path, text: str, says: s
     file.write_text(text)
     with pytest.raises(InvalidInput, match=says):
         read_conversations(file)
+
+
+async def test_blocks_are_counted_in_threads_of_one_question_and_after_forty_others() -> None:
+    search = Search({None: hits("m1")})
+    one = question("a?", "m1", "m2")
+    report = await search.measure(conversation("one", *[one] * (EARLIER_QUESTIONS + 2)))
+    assert [result.context_tokens for result in report.blocks] == list(CONTEXTS)
+    for result in report.blocks:
+        assert result.first == [0.5] * (EARLIER_QUESTIONS + 2)
+        assert result.later == [1.0] * 2
+        assert result.evaluated == [100] * (EARLIER_QUESTIONS + 1)
+        assert result.epoch_ends == EARLIER_QUESTIONS + 1
