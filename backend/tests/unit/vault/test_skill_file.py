@@ -104,7 +104,8 @@ def test_every_skill_is_read_back_as_it_was_written(skill: Skill) -> None:
 
 def refusals(text: str, folder: str) -> list[str]:
     """What the reference validator of the Agent Skills specification says of a file."""
-    return validate_metadata(parse_frontmatter(text)[0], Path(folder))
+    found: list[str] = validate_metadata(parse_frontmatter(text)[0], Path(folder))
+    return found
 
 
 @unhurried
