@@ -320,7 +320,7 @@ class Assembly:
             self.THREADS,
             self.people,
             backends,
-            PromptMaker(rewriter, recall),
+            PromptMaker(rewriter, recall, self.skills.offered),
             gate,
             slots,
             LiveTurns(),

@@ -79,6 +79,31 @@ def render_memories(memories: Sequence[Memory]) -> str:
     return "\n".join([HEADING, *map(memory_line, memories)]) if memories else ""
 
 
+@dataclass(frozen=True, slots=True)
+class OfferedSkill:
+    """A skill of the thread's agent that its user may see."""
+
+    name: str
+    description: str
+    origins: tuple[str, ...]
+    """Its file and its cases: once one of them is forgotten, no prompt holds it any more."""
+
+
+SKILLS_HEADING = "Skills of this agent, each in the SKILL.md of that name (quotations):"
+_LONGEST_DESCRIPTION = 300
+
+
+def render_skills(skills: Sequence[OfferedSkill]) -> str:
+    """Their names and descriptions; nothing for none."""
+    return "\n".join([SKILLS_HEADING, *map(_skill_line, skills)]) if skills else ""
+
+
+def _skill_line(skill: OfferedSkill) -> str:
+    words = " ".join(skill.description.split())
+    told = words if len(words) <= _LONGEST_DESCRIPTION else f"{words[:_LONGEST_DESCRIPTION]}…"
+    return f"- {without_control_tokens(_one_line(skill.name))}: {_quoted(told)}"
+
+
 def memory_line(memory: Memory) -> str:
     """Such as: - 2026-05-08, Ann said: "My sister Marta is moving to Porto!" """
     mark = "corrected: " if memory.correction else ""

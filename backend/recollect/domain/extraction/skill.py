@@ -3,6 +3,7 @@
 import hashlib
 import json
 import re
+import unicodedata
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -153,6 +154,20 @@ def skill_name(proposed: str, tools: Sequence[str], taken: Collection[str]) -> s
     return name
 
 
+def agents_name(name: str, tools: Sequence[str], taken: Collection[str]) -> str:
+    """The name itself where the Agent Skills specification allows it and no other skill has it, else one like it.
+
+    Letters of any script are allowed: a person may have chosen them.
+    """
+    is_allowed = (
+        len(name) <= MAX_NAME
+        and name == unicodedata.normalize("NFKC", name).lower()
+        and all(part.isalnum() for part in name.split("-"))
+        and name not in DEVICES
+    )
+    return name if is_allowed and name not in taken else skill_name(name, tools, taken)
+
+
 def skill_description(text: str) -> str:
     """A description as agents take it: without angle brackets, in which some see tags and refuse the file."""
     return text.replace("<", "(").replace(">", ")")[:MAX_DESCRIPTION]
@@ -180,7 +195,9 @@ def _kebab(text: str) -> str:
 
 
 def _plain_words(text: str) -> list[str]:
-    return re.findall(r"[a-z0-9]+", re.sub("['\u2019]", "", normal(text)).lower())
+    """Letters with marks count as those without."""
+    plain = unicodedata.normalize("NFKD", re.sub("['\u2019]", "", normal(text)).casefold())
+    return re.findall(r"[a-z0-9]+", "".join(char for char in plain if not unicodedata.combining(char)))
 
 
 def _tools_alike(one: Sequence[str], other: Sequence[str]) -> float:

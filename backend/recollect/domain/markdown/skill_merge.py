@@ -8,11 +8,12 @@ from dataclasses import dataclass, replace
 
 from recollect.domain.extraction.answer import plain_line
 from recollect.domain.extraction.skill import Skill
-from recollect.domain.markdown.front_matter import render_front_matter, split_front_matter
+from recollect.domain.markdown.front_matter import split_front_matter
 from recollect.domain.markdown.skill_file import (
     OURS,
     item_of,
     parse_skill,
+    property_line,
     render_metadata,
     render_skill,
     sections_of,
@@ -150,12 +151,9 @@ def _header(current: str, skill: Skill) -> str:
     lines = [line.rstrip("\r") for line in current.removeprefix("\ufeff").split("\n")[1 : body_line - 2]]
     blocks = _blocks(lines)
     metadata = next((block for key, block in blocks if key == "metadata"), [])
-    _, name, description, *_ = render_front_matter(
-        {"name": skill.name, "description": skill.description}
-    ).split("\n")
     ours = {
-        "name": name,
-        "description": description,
+        "name": property_line("name", skill.name),
+        "description": property_line("description", skill.description),
         "metadata": render_metadata(skill, _others(metadata)).rstrip("\n"),
     }
     present = [key for key, _ in blocks]

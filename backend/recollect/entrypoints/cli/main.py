@@ -7,7 +7,7 @@ from typing import Annotated, NoReturn
 import typer
 
 from recollect import __version__
-from recollect.entrypoints.cli import chat, memory, operate, presets, setup
+from recollect.entrypoints.cli import chat, memory, operate, presets, setup, skills
 from recollect.errors import RecollectError
 
 cli = typer.Typer(
@@ -28,6 +28,7 @@ cli.command(epilog=setup.EPILOG)(setup.setup)
 cli.add_typer(operate.jobs_cli, name="jobs")
 cli.add_typer(operate.keys_cli, name="keys")
 cli.add_typer(presets.presets_cli, name="presets")
+cli.add_typer(skills.skills_cli, name="skills")
 
 
 def main() -> None:

@@ -156,13 +156,6 @@ def entries(
     show(call(home, space, "GET", _ENTRIES, params=query), render.print_entries, as_json=json)
 
 
-@commands.command(epilog="Example: recollect skills --user ann")
-def skills(user: OwnerFilter = None, space: Space = "default", home: Home = None, json: Json = False) -> None:
-    """List the skills that agents learned, and their files."""
-    found = call(home, space, "GET", "/api/v1/memory/skills", params={"user_id": user})
-    show(found, render.print_skills, as_json=json)
-
-
 @commands.command("show", epilog="Example: recollect show fa-3f9a2c71d0b4")
 def show_entry(entry_id: EntryId, space: Space = "default", home: Home = None, json: Json = False) -> None:
     """Print a memory, with the messages that it came from."""

@@ -24,6 +24,7 @@ from recollect.infra.journal.database import Database, write_transaction
 from recollect.infra.journal.entry_changes import TOUCH, EntryWriter, drop_leaving, forget_file
 from recollect.infra.journal.entry_rows import FILE_COLUMNS, SELECT_ENTRIES, file_job, known_of
 from recollect.infra.journal.file_versions import FileVersions, record_version, retire_files
+from recollect.infra.journal.forget.prompts import end_quoting_epochs
 from recollect.infra.journal.jobs import QueueingStore
 from recollect.infra.journal.rows import made, queue_jobs
 
@@ -314,8 +315,11 @@ class SqlSkillFiles(FileVersions):
 
     @write_transaction
     def forget(self, connection: sqlite3.Connection, path: str) -> None:
-        """The file and all that it held before."""
+        """The file, all that it held before, and the epochs of chats that were offered it."""
         retire_files(connection, [path])
+        for (space,) in connection.execute("SELECT DISTINCT space FROM threads").fetchall():
+            if file_name(space) == path.partition("/")[0]:
+                end_quoting_epochs(connection, space, None, [path])
         for table in ("skill_files", "skill_versions"):
             connection.execute(f"DELETE FROM {table} WHERE path = ?", (path,))
 

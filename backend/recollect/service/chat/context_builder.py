@@ -1,14 +1,18 @@
 """From a request to the prompt that is sent for it: epoch, rewriting, recall, window, messages."""
 
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
 from recollect.domain.chat import ContextBlock, Conversation, SentPrompt
 from recollect.domain.identity import place_of
 from recollect.domain.images import image_tokens
-from recollect.domain.model import JsonObject, Turn
+from recollect.domain.model import JsonObject, Thread, Turn
+from recollect.domain.paths import is_skill_path
 from recollect.domain.prompt import (
     PER_MESSAGE,
+    OfferedSkill,
     Prompt,
     answer_tokens,
     block_tokens,
@@ -19,16 +23,23 @@ from recollect.domain.prompt import (
     prefix_digest,
     prompt_bytes,
     render_memories,
+    render_skills,
 )
-from recollect.errors import ModelUnavailable, TooLarge
+from recollect.errors import ModelUnavailable, RecollectError, TooLarge
 from recollect.infra.off_loop import off_loop
-from recollect.service.chat.context import Known, Recalled, RecallSource
+from recollect.service.chat.context import Known, Recalled, RecallSource, careful_tokens
 from recollect.service.chat.epoch import Draft, Wanted, first_new
 from recollect.service.chat.post_turn_jobs import Leaving
 from recollect.service.chat.rewrite import Rewriter, Rewritten
 
+SkillSource = Callable[[Thread], Awaitable[Sequence[OfferedSkill]]]
+"""The skills that a chat of a thread may be offered, the newest first."""
+
 RECENT_TURNS = 12
 """How far back the rewriter looks."""
+MOST_SKILLS = 20
+SKILL_TOKENS = 400
+_SKILL_SECONDS = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,9 +60,10 @@ class Prepared:
 class PromptMaker:
     """Reads, asks the rewriter and recall, and decides. What it decides is written down by its caller."""
 
-    def __init__(self, rewriter: Rewriter, recall: RecallSource) -> None:
+    def __init__(self, rewriter: Rewriter, recall: RecallSource, skills: SkillSource) -> None:
         self._rewriter = rewriter
         self._recall = recall
+        self._skills = skills
 
     async def prepare(self, wanted: Wanted, conversation: Conversation) -> Prepared:
         """Raises TooLarge, with both numbers, for what cannot fit."""
@@ -85,19 +97,47 @@ class PromptMaker:
         block = ContextBlock(context_block([clock]))
         if wanted.memory:
             room = block_tokens(wanted.facts.context_tokens) - await _tokens_of(wanted, block.text)
+            skills = await self._offered(draft, words, room // 2)
+            room -= await _tokens_of(wanted, render_skills(skills))
             rewritten, recalled = await self._remembered(draft, words, room)
             recalled, text = await _within(wanted, recalled, room)
             draft.notes["rewriter"] = rewritten.as_receipt()
             draft.notes["recall"] = recalled.as_receipt()
-            if text:
-                memories = {memory.id: memory.digest for memory in recalled.memories}
-                block = ContextBlock(context_block([clock, text]), memories)
+            memories = {memory.id: memory.digest for memory in recalled.memories}
+            memories |= {origin: "" for skill in skills for origin in skill.origins}
+            if memories:
+                parts = [part for part in (clock, render_skills(skills), text) if part]
+                block = ContextBlock(context_block(parts), memories)
         else:
             draft.notes["recall"] = {"memories": [], "left_out": "memory is off for this message"}
         draft.history = tuple(
             replace(each, block=block) if each.turn is words else each for each in draft.history
         )
         draft.block, draft.block_place = block, place_of(words)
+
+    async def _offered(self, draft: Draft, words: Turn, room: int) -> list[OfferedSkill]:
+        """The agent's skills, once an epoch: nothing while a block that stays in the prompt lists them."""
+        wanted = draft.wanted
+        held = (each.block.memories for each in draft.history if each.block and each.turn is not words)
+        if not wanted.has_tools or any(is_skill_path(key) for memories in held for key in memories):
+            return []
+        try:
+            async with asyncio.timeout(_SKILL_SECONDS):
+                found = await self._skills(wanted.accepted.thread)
+        except (RecollectError, OSError) as error:  # A time-out is an OSError, too.
+            draft.notes["skills"] = {"offered": [], "left_out": f"could not be read: {type(error).__name__}"}
+            return []
+        offered: list[OfferedSkill] = []
+        for skill in found[:MOST_SKILLS]:
+            if careful_tokens(render_skills([*offered, skill])) <= min(SKILL_TOKENS, room):
+                offered.append(skill)
+        left = len(found) - len(offered)
+        if found:
+            draft.notes["skills"] = {
+                "offered": [skill.name for skill in offered],
+                "left_out": f"no room for {left} more" if left else None,
+            }
+        return offered
 
     async def _remembered(self, draft: Draft, words: Turn, room: int) -> tuple[Rewritten, Recalled]:
         wanted = draft.wanted

@@ -41,6 +41,8 @@ class Wanted:
     now: int
     time_zone: str | None = None
     memory: bool = True
+    has_tools: bool = False
+    """The model can call tools, or works for an agent: then it is told which skills there are."""
 
 
 @dataclass(slots=True)

@@ -315,6 +315,7 @@ class Chat:
             now=self._clock(),
             time_zone=request.time_zone or preferences.time_zone,
             memory=request.memory,
+            has_tools=bool(request.options.get("tools")) or thread.agent_id is not None,
         )
         await self._send(live, request, preset, wanted, conversation, done)
         refused = isinstance(done.outcome.error, ModelRefused) and done.outcome.status == "failed"

@@ -8,9 +8,10 @@ from recollect.domain.access import Caller
 from recollect.domain.entries.edit import EntryEdit, Version, restored, versions
 from recollect.domain.entries.entry import SKILLS, EntryVersion, KnownEntry, PastSkill, entry_id
 from recollect.domain.extraction.skill import Skill
-from recollect.domain.markdown.skill_file import parse_skill
-from recollect.domain.model import Entry
+from recollect.domain.markdown.skill_file import parse_skill, refused_by_agents
+from recollect.domain.model import Entry, Thread
 from recollect.domain.paths import agent_folder, file_name, skill_folder
+from recollect.domain.prompt import OfferedSkill
 from recollect.errors import InvalidInput, NotFound
 from recollect.infra.journal.entries import SqlEntryStore
 from recollect.infra.journal.files import SqlTranscriptStore
@@ -93,11 +94,13 @@ class SkillEntries:
     forget_words: Callable[[str], Awaitable[None]]
     """Has the journal's free pages of a space's overwritten."""
 
-    async def list_skills(self, caller: Caller, user_id: str | None = None) -> list[ShownSkill]:
-        """By agent and name. A file that can't be read as a skill is left out."""
+    async def list_skills(
+        self, caller: Caller, user_id: str | None = None, folder: str | None = None
+    ) -> list[ShownSkill]:
+        """By agent and name; `folder` is one agent's. A file that can't be read as a skill is left out."""
         view = self._view(caller, user_id)
         shown: list[ShownSkill] = []
-        folder = _agents(caller.space)
+        folder = folder or _agents(caller.space)
         placed: defaultdict[str, list[PlacedSkill]] = defaultdict(list)
         for each in await self.shelf.placed(folder):
             placed[each.path.split("/")[2]].append(each)
@@ -110,6 +113,22 @@ class SkillEntries:
                 revision, is_copy = revisions.get(each.path, 1), each.path not in own
                 shown.append(ShownSkill(each.skill, agent, each.path, each.text, there, revision, is_copy))
         return shown
+
+    async def offered(self, thread: Thread) -> list[OfferedSkill]:
+        """The skills of a thread's agent that its user may see, the newest first; with tags, those that share one."""
+        caller = Caller(space=thread.space, user_id=thread.user_id)
+        shown = await self.list_skills(caller, folder=agent_folder(thread.space, thread.agent_id))
+        newest = sorted(shown, key=lambda each: -max(case.entry.when for case in each.cases))
+        return [
+            OfferedSkill(each.skill.name, each.skill.description, (each.path, *each.skill.cases))
+            for each in newest
+            if not each.is_copy and await self._shares_tag(each, thread)
+        ]
+
+    async def _shares_tag(self, shown: ShownSkill, thread: Thread) -> bool:
+        sources = {source.thread_in(thread.space) for case in shown.cases for source in case.sources}
+        found = [await self.threads.find(each) for each in sources] if thread.tags else []
+        return not thread.tags or any(each and not set(each.tags).isdisjoint(thread.tags) for each in found)
 
     async def list_entries(
         self, caller: Caller, wanted: EntryFilter, limit: int, after: str | None = None
@@ -266,4 +285,7 @@ def _persons_text(shown: ShownSkill, edit: EntryEdit) -> str:
         raise InvalidInput(f"text: the name in its front matter must stay {shown.skill.name!r}", field="text")
     if not parsed.skill.description:
         raise InvalidInput("text: the front matter must have a description", field="text")
+    refused = refused_by_agents(edit.text)
+    if refused is not None and refused != refused_by_agents(shown.text):
+        raise InvalidInput(f"text: agents can't read this front matter: {refused}", field="text")
     return edit.text

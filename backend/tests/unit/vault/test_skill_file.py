@@ -2,14 +2,17 @@
 
 import json
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
+from skills_ref.parser import parse_frontmatter
+from skills_ref.validator import validate_metadata
 
 from recollect.domain.extraction.answer import plain_line
-from recollect.domain.extraction.skill import Example, Skill
-from recollect.domain.markdown.skill_file import parse_skill, render_skill
+from recollect.domain.extraction.skill import Example, Skill, agents_name, skill_description
+from recollect.domain.markdown.skill_file import for_agents, parse_skill, refused_by_agents, render_skill
 from recollect.domain.markdown.skill_merge import (
     in_persons_words,
     is_as_written,
@@ -49,9 +52,9 @@ FILE = """\
 name: find-out-backup-failed
 description: "For tasks such as: Find out why the backup failed (tools: read_log, delete_files)"
 metadata:
-  recollect: 1
-  tools: [read_log, delete_files]
-  cases: [ca-1, ca-2]
+  recollect: "1"
+  tools: "read_log, delete_files"
+  cases: "ca-1, ca-2"
 ---
 
 # Find out backup failed
@@ -97,6 +100,83 @@ _skills = st.builds(
 @given(_skills)
 def test_every_skill_is_read_back_as_it_was_written(skill: Skill) -> None:
     assert parse_skill(render_skill(skill)).skill == skill
+
+
+def refusals(text: str, folder: str) -> list[str]:
+    """What the reference validator of the Agent Skills specification says of a file."""
+    found: list[str] = validate_metadata(parse_frontmatter(text)[0], Path(folder))
+    return found
+
+
+@unhurried
+@given(_skills)
+def test_the_reference_validator_accepts_every_skill(skill: Skill) -> None:
+    assert (
+        refusals(render_skill(replace(skill, description=skill_description(skill.description))), skill.name)
+        == []
+    )
+
+
+OLD = FILE.replace('"1"', "1").replace('"read_log, delete_files"', "[read_log, delete_files]")
+OLD = OLD.replace('"ca-1, ca-2"', "[ca-1, ca-2]")
+
+
+def test_a_file_with_lists_in_brackets_is_read_and_written_as_agents_read_it() -> None:
+    assert parse_skill(OLD).skill == SKILL
+    merged = merge_skill(OLD, OLD, BETTER)
+    assert (merged.text, merged.kept) == (render_skill(BETTER), ())
+    assert in_persons_words(OLD, SKILL, OLD) == FILE
+
+
+THEIRS = OLD.replace(
+    "metadata:\n", "tags: [a, b]\nallowed-tools: [Read, Bash]\nmetadata:\n  owner:\n    team: a---b\n"
+).replace("name: find-out-backup-failed", "name: Backups!")
+
+
+def test_whatever_a_person_wrote_into_the_front_matter_is_exported_as_agents_read_it() -> None:
+    with pytest.raises(Exception, match="YAML"):
+        refusals(THEIRS, "backups")
+    text = for_agents(THEIRS, "backups")
+    assert refusals(text, "backups") == []
+    metadata = parse_frontmatter(text)[0]
+    assert metadata["allowed-tools"] == "Read Bash"
+    assert metadata["metadata"] | {"tags": "a, b", "owner": '{"team": "a---b"}'} == metadata["metadata"]
+    assert text.partition("---\n\n")[2] == FILE.partition("---\n\n")[2]
+    assert for_agents(FILE, SKILL.name) == FILE
+
+
+@pytest.mark.parametrize(
+    ("line", "why"),
+    [
+        ("tags: a", "goes below metadata"),
+        ("license: [MIT]", "license: must be a text"),
+        ("compatibility: " + "x" * 501, "500 characters"),
+        ("license: a---b", "three hyphens"),
+    ],
+)
+def test_front_matter_that_agents_refuse_is_told_before_it_is_written(line: str, why: str) -> None:
+    assert refused_by_agents(FILE) is None
+    assert refused_by_agents(OLD) is None
+    assert why in str(refused_by_agents(FILE.replace("metadata:", f"{line}\nmetadata:")))
+
+
+@pytest.mark.parametrize(
+    ("chosen", "name"),
+    [
+        ("free-disk", "free-disk"),
+        ("проверка-диска", "проверка-диска"),
+        ("Größe prüfen", "grosse-prufen"),
+        ("清理 磁盘", "read-log"),
+        ("ดิสก์เต็ม", "read-log"),
+        ("con", "con-skill"),
+        ("-a--b-", "a-b"),
+        ("x" * 65, "read-log"),
+        ("taken", "taken-2"),
+    ],
+)
+def test_a_name_in_any_script_is_one_that_the_validator_accepts(chosen: str, name: str) -> None:
+    assert agents_name(chosen, ["read_log"], ["taken"]) == name
+    assert refusals(for_agents(FILE, name), name) == []
 
 
 @unhurried
