@@ -1,6 +1,6 @@
 """Entries: a person reads, corrects, pins, deletes and restores memories."""
 
-from collections.abc import Awaitable, Callable, Collection, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
@@ -62,26 +62,27 @@ async def with_succession(entries: SqlEntryStore, change: EntryChange) -> EntryC
             put[line.entry_id] = in_place_of(line, shown)
     for name in [*put, *marked]:
         if name in before:
-            await _relink(entries, before[name], put, marked, change.remove)
+            await _relink(entries, change, before[name], put, marked)
     return replace(change, put=tuple(put.values()), marked=tuple(marked.values()))
 
 
 async def _relink(
     entries: SqlEntryStore,
+    change: EntryChange,
     before: KnownEntry,
     put: dict[str, KnownEntry],
     marked: dict[str, KnownEntry],
-    gone: Collection[str],
 ) -> None:
     after = put.get(before.entry_id) or marked[before.entry_id]
     named = [*entry_links.named_ids(before.entry), *entry_links.named_ids(after.entry)]
-    if after.entry == before.entry or not named:
+    is_linked_alike = entry_links.partners(before.entry) == entry_links.partners(after.entry)
+    if is_linked_alike and change.actor != "undo":
         return
     stored = {each.entry_id: each for each in await entries.linked(before.space, before.owner, named)}
     others = {
         name: put.get(name) or marked.get(name) or each
         for name, each in stored.items()
-        if name not in gone and name != before.entry_id
+        if name not in change.remove and name != before.entry_id
     }
     after, *rest = entry_links.relinked(before, after, others)
     state = {**others, **{each.entry_id: each for each in (after, *rest)}}
