@@ -157,7 +157,8 @@ class Draft:
         words = self._newest_words()
         if not any(each.block for each in self.history if each.position < words):
             return False
-        self._open_epoch("the blocks of the epoch were full")
+        # Where an epoch begins anyway, what began it is the cause of the miss.
+        self._open_epoch(self.epoch.reason if self.opens_epoch else "the blocks of the epoch were full")
         return True
 
     def _open_epoch(self, reason: str, **changed: Any) -> None:

@@ -1,7 +1,7 @@
 """What recall puts beside a message: the owner's own, near enough, not there already, and never at the turn's expense."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, cast
 
@@ -12,11 +12,12 @@ from recollect.domain.access import Caller
 from recollect.domain.breaker import Breaker
 from recollect.domain.entries.entry import digest_of_text
 from recollect.domain.model import Thread
-from recollect.domain.prompt import render_memories
+from recollect.domain.prompt import Memory, render_memories
 from recollect.domain.recall.hits import Hit
 from recollect.domain.recall.query import Exchange
 from recollect.domain.recall.rows import IndexRow, Vectors
 from recollect.errors import IndexUnavailable
+from recollect.service.chat.always_on_memories import AlwaysOn
 from recollect.service.chat.context import Known, Recalled, RecallSource, careful_tokens
 from recollect.service.recall.search import Found, Search
 from tests.eventually import eventually
@@ -69,10 +70,17 @@ class Memories:
         return {} if self.alike is None else {each: self.similarity.get(each, self.alike) for each in row_ids}
 
 
-def source(memories: Memories, clock: FakeClock | None = None, deadline: float = 5.0) -> RecallSource:
+def source(
+    memories: Memories, clock: FakeClock | None = None, deadline: float = 5.0, always_on: Any = None
+) -> RecallSource:
     clock, scripted = clock or FakeClock(100), cast(Any, memories)
     return RecallSource(
-        scripted, scripted, new_breaker=lambda: Breaker(clock), clock=clock, deadline_seconds=deadline
+        scripted,
+        scripted,
+        always_on,
+        new_breaker=lambda: Breaker(clock),
+        clock=clock,
+        deadline_seconds=deadline,
     )
 
 
@@ -290,6 +298,22 @@ async def test_memories_stay_within_their_room(letter: str, max_tokens: int) -> 
     assert careful_tokens(render_memories(recalled.memories)) <= max_tokens
     if max_tokens == 400:
         assert len(recalled.memories) >= 3
+
+
+class OneLineProfile:
+    """What is always on: a line of the profile."""
+
+    async def of(self, thread: Thread, injected: Mapping[str, str], now: int) -> AlwaysOn:
+        line = Memory("pr-1", "d", "Home\nAnn lives in Graz.", "", "", NOW, "", (), 0.0, type="profile")
+        return AlwaysOn(profile=(line,))
+
+
+async def test_the_profile_has_room_beside_hits_that_would_fill_the_block() -> None:
+    memories = Memories(*[row(f"Marta, part {number}: {'word ' * 30}", number) for number in range(20)])
+    by = source(memories, always_on=OneLineProfile())
+    recalled = await recall(memories, by=by)
+    assert recalled.passed_over["no room"] > 0
+    assert recalled.memories[-1].id == "pr-1"
 
 
 async def test_of_a_long_text_the_passage_that_answers_is_quoted() -> None:
