@@ -178,7 +178,7 @@ def prompt_maker(app: App) -> PromptMaker:
         clock=time.monotonic,
         deadline_seconds=_WORK_SECONDS,
     )
-    return PromptMaker(Rewriter(clock=time.monotonic, new_breaker=new_breaker), recall)
+    return PromptMaker(Rewriter(clock=time.monotonic, new_breaker=new_breaker), recall, app.skills.offered)
 
 
 class GivenAnswers:

@@ -57,7 +57,8 @@ async def write_home(home: Home, place: str, start: int = MAY_8, replaces: Seque
     )
     origin = Origin("default", "default/users/ann", "facts", "stand-in", stored)
     async with app.memory_locks.of(origin.owner):
-        await remembering._write(origin, [draft], {})
+        plan = await remembering._planned(origin, [draft], {})
+        await remembering._apply(origin.space, origin.owner, stored, [plan])
     await home.drain()
 
 
