@@ -161,7 +161,7 @@ class App(Assembly):
                 "episode": remembering.handle,
                 "facts": remembering.handle,
                 "foresight": remembering.handle,
-                "profile": Profiles(self.entry_store, self.memory_locks, self.clock).handle,
+                "profile": Profiles(self.entry_store, self.memory_locks, self.clock, prompts, model).handle,
                 "case": cases.handle,
                 "skill": skills.handle,
             },
