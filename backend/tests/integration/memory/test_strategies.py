@@ -296,26 +296,6 @@ async def test_of_an_incognito_thread_nothing_is_made(model: MortalModel, tmp_pa
 # What holds, and what no longer does.
 
 
-async def test_what_no_longer_holds_is_kept_and_linked_and_the_profile_shows_what_does(home: Home) -> None:
-    await remember(home, "t1", said(BERLIN), user_id="ann")
-    await remember(home, "t2", said(LISBON, prefix="n", start=IN_TWO_MONTHS), user_id="ann")
-    await home.drain()
-    berlin, lisbon = await fact(home, "ann lives in Berlin."), await fact(home, "Ann lives in Lisbon.")
-    assert (berlin.holds, lisbon.holds) == (False, True)
-    assert berlin.entry.extra["superseded_by"] == lisbon.entry_id
-    assert lisbon.entry.extra["supersedes"] == berlin.entry_id
-    assert berlin.entry.extra["until"] == "2026-07-07T14:03:00.000Z"
-    page = "\n".join(await texts(home, "profile"))
-    assert ("Lisbon" in page, "Berlin" in page) == (True, False)
-
-
-async def test_what_was_said_earlier_and_told_later_does_not_hold(home: Home) -> None:
-    await remember(home, "t2", said(LISBON, prefix="n", start=IN_TWO_MONTHS), user_id="ann")
-    await remember(home, "t1", said([("user", "I live in Berlin.")]), user_id="ann")
-    held = [entry.entry.extra["value"] for entry in await entries(home, "facts") if entry.holds]
-    assert held == ["Lisbon"]
-
-
 async def test_the_same_fact_from_another_thread_lends_its_source(home: Home) -> None:
     await remember(home, "t1", said([("user", "I live in Berlin.")]), user_id="ann")
     again = await remember(
@@ -378,51 +358,6 @@ async def test_what_a_person_deleted_does_not_come_back_and_takes_nothing_along(
     assert not [text for text in before if text == "ann lives in Berlin."]
     await run_again(home, ask_again=True)
     assert await texts(home) == before
-
-
-async def test_a_fact_that_a_person_corrects_in_its_file_says_it_once_and_on_the_page_of_the_profile(
-    home: Home,
-    tmp_path: Path,
-) -> None:
-    await remember(home, "t1", said(), user_id="ann")
-    nurse = await fact(home, "ann works as a nurse.")
-    file = tmp_path / "vault" / nurse.path
-    text = file.read_text().replace("> ann works as a nurse.", "> ann works as a midwife.")
-    file.write_text(text, encoding="utf-8")
-    await eventually(lambda: shows(home, "midwife"))
-    known = await fact(home, "ann works as a midwife.")
-    assert (known.entry_id, known.entry.title, known.is_edited) == (
-        nurse.entry_id, "ann works as a midwife.", True
-    )  # fmt: skip
-    assert not await shows(home, "nurse")
-    await home.drain()
-    assert "nurse" not in file.read_text()
-
-
-@pytest.mark.parametrize("how", ["section", "file"])
-async def test_what_was_superseded_by_what_a_person_removes_in_a_file_holds_again(
-    how: str, home: Home, tmp_path: Path
-) -> None:
-    await remember(home, "t1", said(BERLIN), user_id="ann")
-    await remember(home, "t2", said(LISBON, prefix="n", start=IN_TWO_MONTHS), user_id="ann")
-    await home.drain()
-    file = tmp_path / "vault" / (await fact(home, "Ann lives in Lisbon.")).path
-    if how == "file":
-        file.unlink()
-    else:
-        file.write_text(file.read_text().partition("## ")[0] + "A word of mine.\n", encoding="utf-8")
-    await eventually(lambda: holds(home, "ann lives in Berlin."))
-    await eventually(lambda: shows(home, "Berlin"))
-    assert "Ann lives in Lisbon." not in await texts(home, "facts")
-
-
-async def holds(home: Home, text: str) -> bool:
-    return (await fact(home, text)).holds
-
-
-async def shows(home: Home, word: str) -> bool:
-    """Whether it is on the page of the profile."""
-    return any(word in line for line in await texts(home, "profile"))
 
 
 async def test_what_two_threads_said_and_a_person_deleted_comes_back_from_neither(home: Home) -> None:
