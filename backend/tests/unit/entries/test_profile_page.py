@@ -1,6 +1,7 @@
 """A model writes the page: what it is asked, and which of its lines are kept."""
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -152,3 +153,24 @@ async def test_if_it_fails_the_page_of_single_facts_stays(journal: Journal, answ
     assert await page.after(*NEW) == sorted(each.entry.text for each in NEW)
     await page.after(fact(20))
     assert page.model.calls == (1 if isinstance(answer, str) else 2)
+
+
+async def test_a_line_that_a_person_wrote_or_deleted_is_not_written_over(journal: Journal) -> None:
+    page = Page(journal, JOINED)
+    for number, how in ((1, "wrote"), (2, "deleted")):
+        line = line_of(fact(number))
+        if how == "wrote":
+            line = replace(line, entry=replace(line.entry, text="Mine.", extra={"edited": "yes"}))
+        await page.store.apply(EntryChange("default", ANN, "person", how, (line,)))
+        if how == "deleted":
+            gone = EntryChange("default", ANN, "person", how, (), (line.entry_id,), keep_deleted=True)
+            await page.store.apply(gone)
+    assert await page.after(fact(1), fact(2), fact(3)) == ["Ann says 3.", "Mine."]
+
+
+async def test_a_line_of_ones_own_that_was_replaced_hides_no_fact(journal: Journal) -> None:
+    page = Page(journal, JOINED)
+    over = {"edited": "yes", "superseded_by": "fa-3", "until": "2026-05-09T00:00:00.000Z"}
+    own = known("pr-9", "Ann says 1.", kind=PROFILE, extra=over)
+    await page.store.apply(EntryChange("default", ANN, "person", "wrote", (own,)))
+    assert await page.after(fact(1)) == ["Ann says 1.", "Ann says 1."]
