@@ -116,10 +116,11 @@ class Profiles:
         stored = await self.entries.list_entries(space, owner, kinds=(PROFILE,))
         own = [line for line in stored if not shows_facts(line)]
         chosen = facts_on_page(await self._facts(space, owner), own, self.clock())
+        deletions = await self.entries.deletions(space, owner)
         return _Page(
             {line.entry_id: line for line in stored},
             [fact for of_heading in chosen.values() for fact in of_heading],
-            {each.entry_id for each in (*own, *await self.entries.deletions(space, owner))},
+            {line.entry_id for line in own} | {each.entry_id for each in deletions},
         )
 
     async def _write(
