@@ -19,10 +19,9 @@ from recollect.domain.entries.entry import (
 )
 from recollect.domain.entries.links import origin_ids, successor_ids
 from recollect.domain.entries.merge_drafts import Known, Origin, Outcome, entries_of, remember
-from recollect.domain.entries.profile import USER
 from recollect.domain.extraction.case import has_trajectory
 from recollect.domain.extraction.draft import CellText, Draft, Extraction, Kind, StoredCell
-from recollect.domain.extraction.known import MOST_READ, known_before, nearest
+from recollect.domain.extraction.known import MOST_READ, known_without, nearest
 from recollect.domain.job import Job, JobSpec, NotYet
 from recollect.domain.model import JsonObject
 from recollect.domain.paths import agent_folder, owner_folder
@@ -116,7 +115,7 @@ class Remembering:
         if stored is None:
             return  # Forgotten meanwhile.
         run = await self._run_of(job, stored)
-        name = await self._user_name(stored, run.user)
+        name = _user_name(stored)
         cell = stored.text(name, run.preferences.time_zone)
         failed: ExtractionFailed | None = None
         extracted = Extracted(Extraction(), RULES)
@@ -124,7 +123,7 @@ class Remembering:
             if not stored.is_written:
                 raise NotYet("its transcript is being written")
             try:
-                extracted = await self.extractor.memcell(stored, cell, await self._known(run, cell))
+                extracted = await self.extractor.memcell(stored, cell, await self._known_facts(run, cell))
             except ExtractionFailed as error:
                 failed, extracted = error, await self.extractor.without_model(cell)
                 await self._leave_to_rules(run, str(error))
@@ -180,7 +179,7 @@ class Remembering:
         run.off.update({name: {"state": "failed", "why": why} for name in run.wanted if name not in keeps})
         run.wanted[:] = [name for name in run.wanted if name in keeps]
 
-    async def _known(self, run: _Run, cell: CellText) -> list[KnownEntry]:
+    async def _known_facts(self, run: _Run, cell: CellText) -> list[KnownEntry]:
         """What is known that the cell may touch: the nearest facts, and those on the profile's page."""
         if self.extractor.model_calls is None:
             return []
@@ -190,7 +189,7 @@ class Remembering:
         theirs = [line for line in lines if line.is_edited]
         page = {origin for line in lines if not line.is_edited for origin in origin_ids(line.entry)}
         older = await self.entries.some(space, run.user, sorted(page - {fact.entry_id for fact in facts}))
-        known = known_before(cell, stored.memcell_id, [*facts, *older, *theirs])
+        known = known_without(stored.memcell_id, [*facts, *older, *theirs])
         return await asyncio.to_thread(nearest, cell, known, page | {line.entry_id for line in theirs})
 
     async def _make(self, run: _Run, extracted: Extracted, told: dict[str, JsonObject], name: str) -> None:
@@ -308,19 +307,10 @@ class Remembering:
                     if marked != left[marked.entry_id]:
                         outcome.put[marked.entry_id] = marked
 
-    async def _user_name(self, stored: StoredCell, owner: str) -> str:
-        """The user's name as known before this cell, so that all strategies of the cell send the same prompt."""
-        named = await self.entries.of_subject(stored.thread.space, owner, FACTS, USER, "name")
-        mine = {each.entry_id for each in named if each.cell == stored.memcell_id and not each.is_edited}
-        holding = [
-            each.entry.extra["value"]
-            for each in named
-            if each.entry_id not in mine
-            and (each.holds or each.entry.extra["superseded_by"] in mine)
-            and each.entry.extra.get("value")
-        ]
-        user_id = stored.thread.user_id
-        return holding[-1] if holding else ("The user" if user_id == "me" else user_id)
+
+def _user_name(stored: StoredCell) -> str:
+    user_id = stored.thread.user_id
+    return "The user" if user_id == "me" else user_id
 
 
 def _told(extracted: Extracted, kind: Kind) -> JsonObject:
