@@ -19,7 +19,7 @@ from recollect.domain.entries.links import origin_ids, partners
 from recollect.domain.entries.merge_drafts import Known, Origin, Outcome, Proposal, proposals_of, remember
 from recollect.domain.extraction.case import has_trajectory
 from recollect.domain.extraction.draft import CellText, Draft, Extraction, Kind, StoredCell
-from recollect.domain.extraction.known import MOST_READ, known_before, nearest
+from recollect.domain.extraction.known import MOST_READ, known_without, nearest
 from recollect.domain.job import Job, JobSpec, NotYet
 from recollect.domain.model import JsonObject
 from recollect.domain.paths import agent_folder, owner_folder
@@ -119,7 +119,7 @@ class Remembering:
             if not stored.is_written:
                 raise NotYet("its transcript is being written")
             try:
-                extracted = await self.extractor.memcell(stored, cell, await self._known(run, cell))
+                extracted = await self.extractor.memcell(stored, cell, await self._known_facts(run, cell))
             except ExtractionFailed as error:
                 failed, extracted = error, await self.extractor.without_model(cell)
                 await self._leave_to_rules(run, str(error))
@@ -175,7 +175,7 @@ class Remembering:
         run.off.update({name: {"state": "failed", "why": why} for name in run.wanted if name not in keeps})
         run.wanted[:] = [name for name in run.wanted if name in keeps]
 
-    async def _known(self, run: _Run, cell: CellText) -> list[KnownEntry]:
+    async def _known_facts(self, run: _Run, cell: CellText) -> list[KnownEntry]:
         """What is known that the cell may touch: the nearest facts, and those on the profile's page."""
         if self.extractor.model_calls is None:
             return []
@@ -185,7 +185,7 @@ class Remembering:
         theirs = [line for line in lines if line.is_edited]
         page = {origin for line in lines if not line.is_edited for origin in origin_ids(line.entry)}
         older = await self.entries.some(space, run.user, sorted(page - {fact.entry_id for fact in facts}))
-        known = known_before(cell, stored.memcell_id, [*facts, *older, *theirs])
+        known = known_without(stored.memcell_id, [*facts, *older, *theirs])
         return await asyncio.to_thread(nearest, cell, known, page | {line.entry_id for line in theirs})
 
     async def _make(self, run: _Run, extracted: Extracted, told: dict[str, JsonObject], name: str) -> None:
