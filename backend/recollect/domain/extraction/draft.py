@@ -9,22 +9,6 @@ from recollect.domain.paths import file_name
 
 Kind = Literal["episodes", "facts", "foresight", "cases"]
 
-FUNCTIONAL = frozenset(
-    [
-        "name", "age", "birthday", "lives_in", "comes_from", "works_as", "works_at", "studies", "partner",
-        "relationship", "diet", "email", "phone", "time_zone", "native_language",
-    ]
-)  # fmt: skip
-"""Attributes of which a subject has one at a time: another value supersedes the one before."""
-OPPOSITES = dict.fromkeys(("likes", "dislikes"), ("likes", "dislikes"))
-"""Attributes of which a subject can have each value in one of them only."""
-ATTRIBUTES = FUNCTIONAL | frozenset(
-    ["has_pet", "has_child", "has_sibling", "has_parent", "owns", "likes", "dislikes", "prefers", "allergic_to", "avoids",
-     "speaks", "plays", "can", "instruction", "did", "other"]
-)  # fmt: skip
-"""What a fact may be about. `instruction`: how the user wants to be answered. `avoids`: what somebody doesn't eat or drink."""
-
-
 CATEGORIES = (
     "identity", "home", "work", "people", "health", "likes", "habits", "goals", "wishes to the assistant", "event",
 )  # fmt: skip
@@ -74,10 +58,6 @@ class Draft:
     """The turns of the cell that support it."""
     subject: str = ""
     """Whom a fact is about, as they are named in the text."""
-    attribute: str = ""
-    """One of ATTRIBUTES."""
-    value: str = ""
-    """In short, what the attribute is: `Berlin`, `a nurse`."""
     category: str = ""
     """Facts: one of CATEGORIES."""
     happened: str = ""
