@@ -180,7 +180,7 @@ async def test_a_flush_has_everything_made_at_once_whatever_it_would_wait_for(
         flushed = await remember(home, "t2", said(LISBON, prefix="n", start=IN_TWO_MONTHS), user_id="ann")
         assert flushed["status"] == "done"
         assert len(await entries(home, "episodes")) == 2
-        assert "Ann lives in Lisbon." in await texts(home, "facts")
+        assert "ann lives in Lisbon." in await texts(home, "facts")
         assert [line for line in await texts(home, "profile") if "Lisbon" in line]
         assert await jobs_of(home, strategy) == []
 
@@ -246,7 +246,7 @@ async def test_a_flush_does_not_take_a_profile_that_failed_for_success(
     def broken(*_: object) -> list[KnownEntry]:
         raise ValueError("the page is torn")
 
-    monkeypatch.setattr("recollect.service.remember.profile.profile_of", broken)
+    monkeypatch.setattr("recollect.service.remember.profile.facts_on_page", broken)
     async with remembering(tmp_path, jobs={"max_attempts": 1}) as home:
         flushed = await remember(home, "t1", said(BERLIN), user_id="ann")
         assert flushed["status"] != "done"
