@@ -14,6 +14,7 @@ import httpx2
 from recollect.app import App, open_app
 from recollect.domain.entries.entry import EntryChange, KnownEntry
 from recollect.entrypoints.http.server import create_server
+from recollect.service.coordination import Clock, now_ms
 from recollect.settings import Settings
 from tests.processes import wait_until
 
@@ -103,7 +104,7 @@ class Home:
 
 
 @asynccontextmanager
-async def opened(home: Path, **settings: Any) -> AsyncIterator[Home]:
+async def opened(home: Path, *, clock: Clock = now_ms, **settings: Any) -> AsyncIterator[Home]:
     """A home in this process; its jobs run, and do not wait for pauses."""
     given: Json = {
         "memorize": {"pause_seconds": 0.05},
@@ -112,7 +113,7 @@ async def opened(home: Path, **settings: Any) -> AsyncIterator[Home]:
         "llm": {"discover": False},
         **settings,
     }
-    app = open_app(Settings(home=home, **given))
+    app = open_app(Settings(home=home, **given), clock=clock)
     async with app, client_of(app) as client:
         yield Home(app, client)
 
