@@ -15,7 +15,7 @@ from typing import Any
 import servers
 from recall_data import read_conversations
 from recall_measure import Conversation
-from remembering import _home, _Home, _model
+from remembering import RememberingHome, remembering_home, standin_model
 from reporting import row
 
 CALLS, TOKENS = 6, 12_000
@@ -66,12 +66,8 @@ def measure_memory_cost(folder: Path, files: Sequence[Path], limit: int | None) 
             rows.append(
                 row(f"{title}, brought in / before", mine, before, mine / before, wanted, mine <= most)
             )
-            rows.append(
-                row(f"{title}, cells by rules / by a model", mine, theirs, mine / theirs, "", None)
-            )
-            rows.append(
-                row(f"{title}, live with pauses / brought in", chat, mine, chat / mine, "", None)
-            )
+            rows.append(row(f"{title}, cells by rules / by a model", mine, theirs, mine / theirs, "", None))
+            rows.append(row(f"{title}, live with pauses / brought in", chat, mine, chat / mine, "", None))
     return rows
 
 
@@ -80,8 +76,8 @@ def _brought_in(
 ) -> Cost:
     cost = Cost()
     with (
-        _model() as asking,
-        _home(folder, {**_EMBEDDER, **servers.real_embedder(), **asking, **settings}) as home,
+        standin_model() as asking,
+        remembering_home(folder, {**_EMBEDDER, **servers.real_embedder(), **asking, **settings}) as home,
     ):
         model = int(asking["RECOLLECT_LLM__BASE_URL"].rpartition(":")[2])
         for conversation in conversations:
@@ -94,7 +90,7 @@ def _brought_in(
     return cost
 
 
-def _tell(home: _Home, conversation: Conversation, burst: int | None) -> None:
+def _tell(home: RememberingHome, conversation: Conversation, burst: int | None) -> None:
     """Add all of it and close what is left; with `burst`, after each so many messages."""
     owner = conversation.conversation_id
     for first in range(0, len(conversation.messages), burst or _BATCH):
@@ -105,7 +101,7 @@ def _tell(home: _Home, conversation: Conversation, burst: int | None) -> None:
     _close(home, owner)
 
 
-def _close(home: _Home, owner: str) -> None:
+def _close(home: RememberingHome, owner: str) -> None:
     wanted = {"session_id": owner, "user_id": owner, "timeout": 0}
     home.server.call("POST", "/api/v1/memory/flush", wanted)
     home.settle()
