@@ -94,7 +94,7 @@ class App(Assembly):
         boundaries = Boundaries(
             self.cells,
             boundary_rules(self.settings),
-            model,
+            model if self.settings.memorize.boundary == "model" else None,
             self.fail_points,
             self.clock,
             strategies=lambda closed, now: self.tuning().after_cell(closed, now),

@@ -114,7 +114,7 @@ class Talking:
     chat: Chat
     models: ThreadModels
     background: BackgroundModel | None
-    """None if no model is configured. Then rules find boundaries, and memory makes only episodes."""
+    """None if no model is configured. Then memory makes only episodes."""
 
 
 class Assembly:
@@ -142,6 +142,8 @@ class Assembly:
             boundary_delay_ms=settings.memorize.delay_ms,
             pause_ms=int(settings.memorize.pause_seconds * 1000),
             transcript_delay_ms=settings.transcript_delay_ms,
+            quiet_ms=int(settings.memorize.quiet_seconds * 1000),
+            gap_ms=boundary_rules(settings).gap_ms,
         )
         self.THREADS = SqlThreadStore(
             self.database,
@@ -171,7 +173,7 @@ class Assembly:
         self.people = SqlPresetStore(self.database, clock=clock, on_due=self.jobs.notify)
         self.tuning = LiveTuning(settings)
         self.cells = SqlCellStore(self.database, clock=clock, schedule=schedule, on_due=self.jobs.notify)
-        self.quiet_threads = QuietThreads(self.cells, clock=clock, gap_ms=boundary_rules(settings).gap_ms)
+        self.quiet_threads = QuietThreads(self.cells, clock=clock)
         self.cell_texts = SqlCellTexts(self.database)
         self.entry_store = SqlEntryStore(self.database, clock=clock, on_due=self.jobs.notify)
         self.entry_file_store = SqlEntryFileStore(self.database, clock=clock, on_due=self.jobs.notify)

@@ -25,7 +25,7 @@ from pydantic_settings import (
 
 from recollect.errors import HomeUnusable
 from recollect.failpoints import FailPoints
-from recollect.quota_settings import QuotaSettings
+from recollect.quota_settings import LimitSettings, QuotaSettings
 
 PREFIX = "RECOLLECT_"
 TOML_NAME = "recollect.toml"
@@ -120,6 +120,9 @@ class MemorizeSettings(_Group):
     mode: Literal["chat", "agent", "both"] = Field(
         "both", description="What is remembered: about the user (chat), the agent's work (agent), or both."
     )
+    boundary: Literal["rules", "model"] = Field(
+        "rules", description="What decides where a memcell ends: rules, or a model, which costs calls."
+    )
     boundary_every: int = Field(4, ge=1, le=1000, description="Look for boundaries every N messages.")
     pause_seconds: float = Field(
         30, ge=0, le=86400, description="Look for boundaries after this long without a message, too."
@@ -127,6 +130,9 @@ class MemorizeSettings(_Group):
     delay_ms: int = Field(300, ge=0, le=60_000, description="Wait so long for more messages before looking.")
     gap_minutes: float = Field(
         30, gt=0, le=527_040, description="A gap of this length between two messages closes a memcell."
+    )
+    quiet_seconds: float = Field(
+        300, gt=0, le=86400, description="Close what is left of a chat after this long without a message."
     )
     max_turns: int = Field(40, ge=2, le=1000, description="Most messages in a memcell.")
     max_chars: int = Field(12_000, ge=100, description="Most characters in a memcell.")
@@ -218,28 +224,6 @@ class VaultSettings(_Group):
     sweep_seconds: float = Field(
         60, gt=0, le=86_400, description="How often all files are checked for changes the watcher missed."
     )
-
-
-class LimitSettings(_Group):
-    """What one request may hold, how long it may take to arrive, how many connections there may be, and how much work."""
-
-    header_bytes: int = Field(65_536, ge=1024, description="Most bytes of request line and headers.")
-    body_bytes: int = Field(4 * 1024 * 1024, ge=1024, description="Largest request body in bytes.")
-    chat_body_bytes: int = Field(
-        32 * 1024 * 1024,
-        ge=1024,
-        description="Largest chat request in bytes, with images and resent history.",
-    )
-    head_seconds: float = Field(30, gt=0, le=3600, description="Time for request line and headers to arrive.")
-    body_seconds: float = Field(
-        60, gt=0, le=3600, description="Time for a body to arrive, and a second more for every 4 KiB of it."
-    )
-    keep_alive_seconds: int = Field(75, ge=6, le=3600, description="How long idle connections stay open.")
-    connections: int = Field(1000, ge=2, description="Most connections at once.")
-    unfinished: int = Field(200, ge=1, description="Most requests that have not arrived in full.")
-    messages: int = Field(500, ge=1, description="Most messages in one memory/add request.")
-    backlog: int = Field(2000, ge=1, description="Jobs of a user that may be overdue; then adds answer 429.")
-    unsearched: int = Field(5000, ge=1, description="Messages of a user that search may lack; likewise.")
 
 
 class Settings(BaseSettings):

@@ -167,6 +167,14 @@ class Entry:
     extra: dict[str, str] = field(default_factory=dict)
 
 
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """Messages of a thread that are in no memcell yet, and when they will be at the latest."""
+
+    messages: int
+    until: int
+
+
 @dataclass(frozen=True, slots=True, order=True)
 class ThreadCursor:
     """A cursor into the list of recent threads. It stays valid when its thread is used, unpinned or deleted."""

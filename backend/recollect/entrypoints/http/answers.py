@@ -53,6 +53,15 @@ class ThreadAnswer(Answer):
     pinned: bool
 
 
+class WaitingAnswer(Answer):
+    messages: int
+    until: int = Field(description="When they are in a memcell at the latest, unless another message comes.")
+
+
+class OneThreadAnswer(ThreadAnswer):
+    waiting: WaitingAnswer | None = Field(None, description="Messages that are not in a memcell yet.")
+
+
 class ThreadsAnswer(BaseModel):
     threads: list[ThreadAnswer]
     next: str | None = Field(None, description="Pass it as `after` for the next page; absent on the last.")

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from recollect.domain.entries.entry import KeptAnswer
 from recollect.domain.extraction.draft import StoredCell
 from recollect.domain.identity import thread_key, turn_number
-from recollect.domain.job import BOUNDARY, FLUSH, JobSpec, cells_lane
+from recollect.domain.job import JobSpec
 from recollect.domain.model import JsonObject, Memcell, ThreadRef, Turn
 from recollect.domain.paths import owner_folder
 from recollect.domain.strategy import ClosedCell, memory_lane
@@ -22,7 +22,6 @@ from recollect.infra.journal.rows import (
     THREAD_COLUMNS,
     THREAD_PK,
     TURN_COLUMNS,
-    NewJob,
     dumped,
     memcell_of,
     named_rows,
@@ -31,9 +30,17 @@ from recollect.infra.journal.rows import (
     rows,
     thread_columns,
     thread_of,
+    thread_pk,
     turn_of,
 )
-from recollect.infra.journal.turns import transcript_job
+from recollect.infra.journal.turns import (
+    IS_OPEN,
+    WAITING,
+    flush_job,
+    queue_closing,
+    queue_flush,
+    transcript_job,
+)
 
 StrategiesOf = Callable[[ClosedCell, int], Sequence[JobSpec]]
 """What follows from a memcell that is closed now."""
@@ -45,10 +52,11 @@ WHERE b.thread_pk = {THREAD_PK}
 ORDER BY t.position LIMIT ?"""
 
 
-QUIET = """
-SELECT h.space, h.user_id, h.thread_id
-FROM unprocessed_buffer b JOIN turns t ON t.pk = b.turn_pk JOIN threads h ON h.pk = b.thread_pk
-GROUP BY b.thread_pk HAVING max(t.accepted) < ? ORDER BY max(t.accepted) LIMIT ?"""
+TO_CLOSE = f"{WAITING} WHERE h.closes_at <= ? AND NOT {IS_OPEN} ORDER BY h.closes_at LIMIT ?"
+
+NOTHING_WAITS = """
+UPDATE threads SET closes_at = NULL
+WHERE pk = ? AND closes_at IS NOT NULL AND NOT EXISTS (SELECT 1 FROM unprocessed_buffer WHERE thread_pk = threads.pk)"""
 
 
 class SqlCellStore(QueueingStore):
@@ -58,7 +66,10 @@ class SqlCellStore(QueueingStore):
     def look(self, connection: sqlite3.Connection, thread: ThreadRef, limit: int) -> list[Turn]:
         """The oldest turns that no memcell holds, in order. Resets the count of unasked messages."""
         connection.execute(f"UPDATE threads SET unasked = 0 WHERE {IS_THREAD} AND unasked > 0", thread)
-        return [turn_of(row) for row in named_rows(connection, OLDEST_BUFFERED, (*thread, limit))]
+        turns = [turn_of(row) for row in named_rows(connection, OLDEST_BUFFERED, (*thread, limit))]
+        if not turns:
+            connection.execute(NOTHING_WAITS, (thread_pk(connection, thread),))
+        return turns
 
     async def count_buffered(self, thread: ThreadRef) -> int:
         (row,) = await self._database.read(
@@ -88,32 +99,39 @@ class SqlCellStore(QueueingStore):
         now = self._clock()
 
         def take(connection: sqlite3.Connection) -> int:
-            thread_pk, agent_id = thread_columns(connection, thread, "pk, agent_id")
+            pk, agent_id = thread_columns(connection, thread, "pk, agent_id")
             for cell in cells:
-                has_tools = _close_one(connection, thread_pk, thread, cell, decided_by, now)
+                has_tools = _close_one(connection, pk, thread, cell, decided_by, now)
                 closed = ClosedCell(thread.space, thread.user_id, agent_id, cell.memcell_id, has_tools)
                 queue_entry_jobs(connection, thread.space, thread, strategies(closed, now), now)
+            connection.execute(NOTHING_WAITS, (pk,))
             return queue_jobs(connection, [transcript_job(thread, now, self._schedule)], now)
 
         if cells:
             await self._queue(take)
 
-    async def quiet_threads(self, before: int, limit: int) -> list[ThreadRef]:
-        """Threads whose buffer holds nothing that came at that time or later; the oldest first."""
-        return [ThreadRef(**row) for row in await self._database.read(QUIET, (before, limit))]
+    async def close_quiet(self, by: int, limit: int) -> int:
+        """Have the rests closed of threads whose time has come by then, the longest due first.
 
-    async def request_flush(self, thread: ThreadRef, *, reason: str = "flush") -> int:
+        Returns how many these are.
+        """
+        if await self._database.one(TO_CLOSE, (by, 1)) is None:
+            return 0
+        now = self._clock()
+
+        def close(connection: sqlite3.Connection) -> tuple[int, int | None]:
+            due = rows(connection, TO_CLOSE, (by, limit))
+            return len(due), queue_closing(connection, due, "gap", now, self._schedule)
+
+        return await self._change(close)
+
+    async def request_flush(self, thread: ThreadRef) -> int:
         """Queue the closing of all that is buffered; returns the job that does it."""
         now = self._clock()
-        lane = cells_lane(thread_key(thread))
-        job = NewJob(FLUSH, lane, thread.space, thread, now, json.dumps({"reason": reason}))
+        job = flush_job(thread, now, "flush")
 
         def request(connection: sqlite3.Connection) -> tuple[int, int]:
-            # It does all that the look which waits for a pause would do, and must not wait behind it.
-            connection.execute(
-                "DELETE FROM jobs WHERE lane = ? AND kind = ? AND state = 'queued'", (job.lane, BOUNDARY)
-            )
-            due = queue_jobs(connection, [job], now)
+            due = queue_flush(connection, job, now)
             return queued_job_id(connection, job), due
 
         return await self._change(request)

@@ -11,6 +11,7 @@ from recollect.domain.chat import Accepted, AnswerText, ChatRequest, ContextBloc
 from recollect.domain.model import Append, NewTurn, Status, Thread, Turn
 from recollect.errors import Conflict, InvalidInput, NotFound
 from recollect.infra.journal.history_matching import FOLLOWED
+from recollect.infra.journal.jobs import AT_ONCE, Schedule
 from recollect.infra.journal.rows import (
     IS_NAMED_THREAD,
     T_TURN_COLUMNS,
@@ -27,6 +28,7 @@ from recollect.infra.journal.turns import (
     BUFFER_NEW_TURNS,
     INSERT_TURNS,
     ThreadHead,
+    close_others,
     find_or_create,
     make_message_id,
     turn_row,
@@ -81,9 +83,14 @@ _LONGEST_PATH = 5_000
 
 
 def accept(
-    connection: sqlite3.Connection, space: str, asked: ChatRequest, skip_reason: str | None, now: int
-) -> tuple[Accepted, Mapping[str, Any]]:
-    """What was accepted, and the row of its thread."""
+    connection: sqlite3.Connection,
+    space: str,
+    asked: ChatRequest,
+    skip_reason: str | None,
+    now: int,
+    schedule: Schedule = AT_ONCE,
+) -> tuple[Accepted, Mapping[str, Any], int | None]:
+    """What was accepted, the row of its thread, and when the first job after it is due, if any."""
     request_digest = asked.digest() if asked.key is not None else b""
     given_turns = (*asked.earlier, *asked.turns)
     first = given_turns[0].timestamp if given_turns else now
@@ -140,17 +147,23 @@ def accept(
         new_rows.append(turn_row(head.pk, position, message_id, turn, reason, now, digest))
         turns.append(_stored(turn, position, message_id, reason))
     insert_rows(connection, INSERT_TURNS, new_rows)
-    if any(turn.skip_reason is None for turn in turns):
+    is_buffered = any(turn.skip_reason is None for turn in turns)
+    if is_buffered:
         connection.execute(BUFFER_NEW_TURNS, (space, asked.thread_id, head.pk, before))
-    (row,) = named_rows(connection, ADVANCED, (number, len(turns), len(turns), head.lookalikes, now, head.pk))
+    count = len(turns)
+    closes_at = now + schedule.quiet_ms if is_buffered else None
+    advance = (number, count, count, head.lookalikes, now, closes_at, head.pk)
+    (row,) = named_rows(connection, ADVANCED, advance)
+    is_first = (before == 0 or head.is_new) and not head.incognito
+    due = close_others(connection, head, now, schedule) if is_first else None
     if asked.key is not None:
         connection.execute(
             "INSERT OR REPLACE INTO chat_requests (thread_pk, idempotency_key, digest, answer) VALUES (?, ?, ?, ?)",
             (head.pk, asked.key, request_digest, last_answer),
         )
     new = turns[len(asked.earlier) :]
-    count = len(asked.turns)
-    return Accepted(thread_of(row), tuple(new[:count]), tuple(new[count:])), row
+    asked_for = len(asked.turns)
+    return Accepted(thread_of(row), tuple(new[:asked_for]), tuple(new[asked_for:])), row, due
 
 
 def _unanswered(connection: sqlite3.Connection, head: ThreadHead, asked: ChatRequest) -> Turn | None:

@@ -53,6 +53,9 @@ from recollect.infra.journal.rows import (
 )
 from recollect.infra.journal.turns import queue_boundary_and_transcript
 
+WAITS_ON = "UPDATE threads SET closes_at = ? WHERE pk = ? AND closes_at IS NOT NULL"
+"""The answer's end begins the quiet anew."""
+
 INTERRUPTED = "the server stopped before the answer was complete"
 
 
@@ -75,9 +78,11 @@ class SqlChatStore(QueueingStore):
         `skip_reason` says why memory leaves this exchange alone, if it does.
         """
         now = self._clock()
-        accepted, _ = await self._database.write(
-            lambda connection: accept(connection, space, request, skip_reason, now), urgent=True
+        accepted, _, due = await self._database.write(
+            lambda connection: accept(connection, space, request, skip_reason, now, self._schedule),
+            urgent=True,
         )
+        self._tell(due)
         return accepted
 
     async def accept_next(
@@ -86,11 +91,13 @@ class SqlChatStore(QueueingStore):
         """Accept what is answered at once, nothing being answered before it, with what its prompt is made of."""
         now = self._clock()
 
-        def accept_and_read(connection: sqlite3.Connection) -> tuple[Accepted, Conversation]:
-            accepted, thread = accept(connection, space, request, skip_reason, now)
-            return accepted, conversation_of(connection, thread, accepted, most_turns)
+        def accept_and_read(connection: sqlite3.Connection) -> tuple[Accepted, Conversation, int | None]:
+            accepted, thread, due = accept(connection, space, request, skip_reason, now, self._schedule)
+            return accepted, conversation_of(connection, thread, accepted, most_turns), due
 
-        return await self._database.write(accept_and_read, urgent=True)
+        accepted, conversation, due = await self._database.write(accept_and_read, urgent=True)
+        self._tell(due)
+        return accepted, conversation
 
     @write_transaction
     def begin(self, connection: sqlite3.Connection, accepted: Accepted, prompt: SentPrompt) -> None:
@@ -140,6 +147,7 @@ class SqlChatStore(QueueingStore):
             elif not accepted.thread.incognito:
                 set_payload(connection, thread_pk, identity.place_of(turn), payload, detail)
             follow_thread(connection, row)
+            connection.execute(WAITS_ON, (now + self._schedule.quiet_ms, thread_pk))
             return turn, self._queue_jobs(connection, row["unasked"], accepted, jobs, now)
 
         turn = await self._change(finish)

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from recollect.domain.access import ApiKey
+from recollect.domain.boundary import BoundaryRules
 from recollect.domain.entries.entry import Deletion
 from recollect.domain.forgetting import Remembered
 from recollect.domain.identity import looks_made, place_of, thread_key, turn_digest, turn_number
@@ -58,6 +59,10 @@ class SqlImporter(FileVersions):
         )
         celled = _insert_cells(connection, thread_pk, thread, turns, cells, pks, now)
         _insert_buffer(connection, thread_pk, thread, turns, pks, celled)
+        if len(celled) < len(turns):
+            # As if its messages had come when they were said. Where nothing waits, a look finds that out.
+            closes_at = updated + BoundaryRules.gap_ms
+            connection.execute("UPDATE threads SET closes_at = ? WHERE pk = ?", (closes_at, thread_pk))
         connection.executemany(
             "INSERT INTO transcript_parts (thread_pk, part, first_position, last_position, header_revision,"
             " digest, writing) VALUES (?, ?, ?, ?, 1, ?, ?)",

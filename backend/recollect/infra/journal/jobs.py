@@ -60,6 +60,10 @@ class Schedule:
     boundary_delay_ms: int = 0
     pause_ms: int = 0
     transcript_delay_ms: int = 0
+    quiet_ms: int = 0
+    """What is left of a chat is closed after so long without a message."""
+    gap_ms: int = 0
+    """The same of messages that no chat brought."""
 
 
 AT_ONCE = Schedule()
@@ -91,9 +95,12 @@ class QueueingStore:
     async def _change(self, operation: Operation[tuple[T, int | None]]) -> T:
         """Run what returns its result, and when the first job that follows is due, if any."""
         result, due = await self._database.write(operation)
+        self._tell(due)
+        return result
+
+    def _tell(self, due: int | None) -> None:
         if due is not None:
             self._on_due(due)
-        return result
 
     async def _queue(self, operation: Operation[int | None]) -> None:
         """Run what returns when the first job that follows is due, if any."""

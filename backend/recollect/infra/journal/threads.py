@@ -6,7 +6,16 @@ from typing import Any
 
 from recollect.domain.identity import turn_number
 from recollect.domain.images import references_in
-from recollect.domain.model import Append, NewTurn, Receipt, Thread, ThreadCursor, ThreadRef, Turn
+from recollect.domain.model import (
+    Append,
+    NewTurn,
+    Receipt,
+    Thread,
+    ThreadCursor,
+    ThreadRef,
+    Turn,
+    Waiting,
+)
 from recollect.errors import AlreadyExists, NotFound
 from recollect.infra.journal.database import read_transaction
 from recollect.infra.journal.forget.forgetting import forget_thread
@@ -41,6 +50,10 @@ TURNS_AROUND = f"""
 {_BEFORE} UNION ALL SELECT * FROM ({_TURNS} AND position >= :place ORDER BY position LIMIT :onwards)
 ORDER BY position"""
 
+WAITING = f"""
+SELECT count(*) AS messages, h.closes_at AS until FROM threads h JOIN unprocessed_buffer b ON b.thread_pk = h.pk
+WHERE h.pk = {THREAD_PK} AND h.closes_at IS NOT NULL GROUP BY h.pk"""
+
 
 class SqlThreadStore(QueueingStore):
     """`THREADS`: readers never create or change anything; what was added is visible to the next reader.
@@ -60,6 +73,11 @@ class SqlThreadStore(QueueingStore):
     async def find(self, thread: ThreadRef) -> Thread | None:
         found = await self._database.one(f"SELECT {THREAD_COLUMNS} FROM threads WHERE {IS_THREAD}", thread)
         return None if found is None else thread_of(found)
+
+    async def waiting(self, thread: ThreadRef) -> Waiting | None:
+        """What of a thread no memcell holds yet; None where there is nothing."""
+        found = await self._database.one(WAITING, thread)
+        return None if found is None else Waiting(**found)
 
     async def get_thread(
         self, thread_id: str, *, space: str = DEFAULT_SPACE, user_id: str | None = None

@@ -4,9 +4,10 @@ import json
 import sqlite3
 from collections.abc import Sequence, Set
 from dataclasses import dataclass
+from typing import Any
 
 from recollect.domain import identity
-from recollect.domain.job import BOUNDARY, TRANSCRIBE, cells_lane, vault_lane
+from recollect.domain.job import BOUNDARY, FLUSH, TRANSCRIBE, cells_lane, vault_lane
 from recollect.domain.model import Append, NewTurn, Receipt, Thread, ThreadRef, Turn
 from recollect.errors import InvalidInput
 from recollect.infra.journal.jobs import Schedule
@@ -17,6 +18,7 @@ from recollect.infra.journal.rows import (
     dumped,
     insert_rows,
     queue_jobs,
+    rows,
     thread_meant,
 )
 
@@ -24,7 +26,8 @@ MAX_TAGS = 100
 
 FIND_THREAD = f"""
 SELECT pk, agent_id, tags_json, incognito, last_number, unasked, forgotten, lookalikes, (
-    SELECT status FROM turns WHERE thread_pk = h.pk ORDER BY position DESC LIMIT 1)
+    SELECT status FROM turns WHERE thread_pk = h.pk ORDER BY position DESC LIMIT 1
+), EXISTS (SELECT 1 FROM epochs WHERE thread_pk = h.pk)
 FROM threads h WHERE {IS_THREAD}"""
 
 INSERT_TURNS = """
@@ -42,8 +45,21 @@ SELECT pk, thread_pk, ?, ?, message_id FROM turns
 WHERE thread_pk = ? AND position > ? AND skip_reason IS NULL"""
 
 ADVANCE_THREAD = """
-UPDATE threads SET last_number = ?, turn_count = turn_count + ?, unasked = unasked + ?, lookalikes = ?, updated = ?
+UPDATE threads SET last_number = ?, turn_count = turn_count + ?, unasked = unasked + ?, lookalikes = ?, updated = ?,
+    closes_at = coalesce(?, closes_at)
 WHERE pk = ?"""
+
+IS_OPEN = "EXISTS (SELECT 1 FROM turns WHERE thread_pk = h.pk AND status IN ('queued', 'streaming'))"
+"""A question is not parted from the answer that is on its way."""
+
+WAITING = "SELECT h.pk, h.space, h.user_id, h.thread_id, h.last_number FROM threads h"
+OTHERS_WAITING = f"""
+{WAITING} INDEXED BY threads_waiting
+WHERE h.space = ? AND h.user_id = ? AND h.closes_at IS NOT NULL AND h.pk != ? AND NOT {IS_OPEN}
+ORDER BY h.closes_at LIMIT ?"""
+
+_CLOSED_AT_ONCE = 20
+"""Other threads that a first message closes; the rest are closed by the next one, or when their time comes."""
 
 
 @dataclass(slots=True)
@@ -61,6 +77,8 @@ class ThreadHead:
     is_new: bool = False
     last_status: str | None = None
     """Of its last turn."""
+    is_chat: bool = False
+    """A model has answered in it."""
     changed: bool = False
     """Its header has to be written again."""
 
@@ -95,11 +113,16 @@ def append_turns(
         return (receipts, head.ref), _nothing_new(connection, head, now, schedule)
     insert_rows(connection, INSERT_TURNS, accepted)
     connection.execute(BUFFER_NEW_TURNS, (append.space, append.thread_id, head.pk, first_number))
-    connection.execute(ADVANCE_THREAD, (number, len(accepted), len(accepted), head.lookalikes, now, head.pk))
+    is_buffered = any(item.is_searched for item in known.values() if item.position > first_number)
+    closes_at = now + (schedule.quiet_ms if head.is_chat else schedule.gap_ms) if is_buffered else None
+    count = len(accepted)
+    connection.execute(ADVANCE_THREAD, (number, count, count, head.lookalikes, now, closes_at, head.pk))
     if head.incognito:
         return (receipts, head.ref), None
-    unasked = head.unasked + len(accepted)
-    return (receipts, head.ref), queue_boundary_and_transcript(connection, head.ref, unasked, now, schedule)
+    due = queue_boundary_and_transcript(connection, head.ref, head.unasked + count, now, schedule)
+    is_first = first_number == 0 or head.is_new
+    closing = close_others(connection, head, now, schedule) if is_first else None
+    return (receipts, head.ref), due if closing is None else min(due, closing)
 
 
 def _nothing_new(
@@ -139,9 +162,11 @@ def find_or_create(connection: sqlite3.Connection, append: Append, now: int) -> 
             ref.space, ref.thread_id, ref.user_id, created, now, append.agent_id, tags=unique(append.tags)
         )
         return insert_thread(connection, thread)
-    pk, agent_id, tags_json, incognito, last_number, unasked, forgotten, lookalikes, last_status = row
+    pk, agent_id, tags_json, incognito, last_number, unasked, forgotten, lookalikes, last_status, is_chat = (
+        row
+    )
     head = ThreadHead(pk, ref, bool(incognito), last_number, unasked, forgotten, lookalikes)
-    head.last_status = last_status
+    head.last_status, head.is_chat = last_status, bool(is_chat)
     if append.tags or (append.agent_id and agent_id is None):
         head.changed = _merge_header(connection, pk, tags_json, append)
     return head
@@ -294,3 +319,48 @@ def queue_boundary_and_transcript(
         transcript_job(thread, now, schedule),
     ]
     return queue_jobs(connection, jobs, now)
+
+
+def close_others(
+    connection: sqlite3.Connection, head: ThreadHead, now: int, schedule: Schedule
+) -> int | None:
+    """A thread of the user's begins: have the rests of their other threads closed. Returns when that is due."""
+    bound = (head.ref.space, head.ref.user_id, head.pk, _CLOSED_AT_ONCE)
+    return queue_closing(connection, rows(connection, OTHERS_WAITING, bound), "next", now, schedule)
+
+
+def queue_closing(
+    connection: sqlite3.Connection,
+    waiting: Sequence[dict[str, Any]],
+    reason: str,
+    now: int,
+    schedule: Schedule,
+) -> int | None:
+    """Have what these threads, rows of `WAITING`, hold by now closed; what they get later is left open.
+
+    They are looked at again after a gap, should that fail for good. Returns when it is due; None without threads.
+    """
+    due = None
+    for row in waiting:
+        thread = ThreadRef(row["space"], row["user_id"], row["thread_id"])
+        due = queue_flush(connection, flush_job(thread, now, reason, to=row["last_number"]), now)
+        connection.execute(
+            "UPDATE threads SET closes_at = ? WHERE pk = ?", (now + schedule.gap_ms, row["pk"])
+        )
+    return due
+
+
+def flush_job(thread: ThreadRef, now: int, reason: str, *, to: int | None = None) -> NewJob:
+    """Closes all that a thread has in the buffer, or what stands there up to the turn of that number."""
+    payload = {"reason": reason} if to is None else {"reason": reason, "to": to}
+    lane, dedupe = cells_lane(identity.thread_key(thread)), "" if to is None else str(to)
+    return NewJob(FLUSH, lane, thread.space, thread, now, json.dumps(payload), dedupe)
+
+
+def queue_flush(connection: sqlite3.Connection, job: NewJob, now: int) -> int:
+    """Returns when it is due."""
+    # It does all that the look which waits for a pause would do, and must not wait behind it.
+    connection.execute(
+        "DELETE FROM jobs WHERE lane = ? AND kind = ? AND state = 'queued'", (job.lane, BOUNDARY)
+    )
+    return queue_jobs(connection, [job], now)

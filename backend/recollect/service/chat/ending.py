@@ -3,13 +3,14 @@
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 
 from recollect.domain.chat import AnswerText, ChatRequest, SentPrompt
 from recollect.domain.job import JobSpec
-from recollect.domain.model import JsonObject, Turn
+from recollect.domain.model import JsonObject, ThreadRef, Turn
 from recollect.errors import RecollectError, Unavailable
 from recollect.infra.journal.chats import SqlChatStore
+from recollect.infra.journal.threads import SqlThreadStore
 from recollect.service.chat.context_builder import Prepared
 from recollect.service.chat.post_turn_jobs import FinishedTurn, run_post_response_tasks
 from recollect.service.chat.receive_stream import Outcome, Patience
@@ -34,8 +35,9 @@ class Done:
 class ChatEnding:
     """Stores answers; one that the disk does not take is stored as soon as there is room."""
 
-    def __init__(self, store: SqlChatStore, patience: Patience) -> None:
+    def __init__(self, store: SqlChatStore, threads: SqlThreadStore, patience: Patience) -> None:
         self._store = store
+        self._threads = threads
         self._patience = patience
         self._unstored: set[asyncio.Task[None]] = set()
         """Answers that the disk did not take, on their way."""
@@ -86,7 +88,15 @@ class ChatEnding:
                 storing.add_done_callback(self._unstored.discard)
             turn = replace(accepted.answer, content=texts[-1].content, status="failed")
             outcome.error = outcome.error or error
-        live.end(turn, receipt, outcome.error)
+        live.end(turn, {**receipt, **await self._waiting(accepted.thread.ref)}, outcome.error)
+
+    async def _waiting(self, thread: ThreadRef) -> JsonObject:
+        """For the receipt: what waits to be remembered, and until when. It is told, not stored: it passes."""
+        try:
+            waiting = await self._threads.waiting(thread)
+        except Unavailable:
+            return {}
+        return {} if waiting is None else {"waiting": asdict(waiting)}
 
     async def _stored(self, store: Callable[[], Awaitable[Turn]]) -> Turn:
         """A disk that is full for a moment costs no answer: it is tried again before anybody is told."""

@@ -93,7 +93,7 @@ class Chat:
         self._clock = clock
         self._max_turns = max_turns
         self._patience = patience
-        self._ending = ChatEnding(store, patience)
+        self._ending = ChatEnding(store, threads, patience)
         self._on_answer = on_answer
         self._lanes: dict[str, _Lane] = {}
         self._asking_whose = asyncio.Lock()

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from recollect.domain import boundary
 from recollect.domain.boundary import ANSWER_SCHEMA, BoundaryRules, Cut, boundary_prompt
+from recollect.domain.identity import place_of
 from recollect.domain.job import Job, NotYet, Unfinished
 from recollect.domain.model import Memcell, ThreadRef, Turn
 from recollect.errors import ModelUnavailable, NotFound, Unavailable
@@ -23,7 +24,7 @@ _ANSWER_TOKENS = 1024
 
 @dataclass(slots=True)
 class Boundaries:
-    """Decides where memcells end: by the model where there is one, by rules where there is none or it fails.
+    """Decides where memcells end: by rules, or by the model where one is given; rules stand in where it fails.
 
     A run looks at one stretch: a long backlog takes many runs, none of which can outlive its lease. A run whose
     call to the model made way for a chat has changed nothing, and is run again.
@@ -32,6 +33,7 @@ class Boundaries:
     cells: SqlCellStore
     rules: BoundaryRules
     model: BackgroundModel | None
+    """None: rules alone decide."""
     fail_points: FailPoints
     clock: Clock
     strategies: StrategiesOf = lambda closed, now: ()
@@ -44,14 +46,17 @@ class Boundaries:
         await self._close(_thread_of(job))
 
     async def finish(self, job: Job) -> None:
-        """The handler of flush jobs: close all that is buffered."""
-        await self._close(_thread_of(job), rest=str(job.payload.get("reason", "flush")))
+        """The handler of flush jobs: close all that is buffered, or that was when the job was queued."""
+        rest, to = str(job.payload.get("reason", "flush")), job.payload.get("to")
+        await self._close(_thread_of(job), rest=rest, to=to)
 
-    async def _close(self, thread: ThreadRef, *, rest: str | None = None) -> None:
-        """`rest`: why what is left at the end is closed, too."""
+    async def _close(self, thread: ThreadRef, *, rest: str | None = None, to: int | None = None) -> None:
+        """`rest`: why what is left at the end is closed, too; `to`: the number of the last turn that is looked at."""
         # A stretch of this length has been cut by its length, tool calls that wait for results included.
         window = 2 * self.rules.max_turns + 2
         turns = await self.cells.look(thread, window)
+        if to is not None:
+            turns = [turn for turn in turns if place_of(turn) <= to]
         if not turns:
             return
         if await self.cells.memories_wait(thread, self.most_waiting):
@@ -104,27 +109,23 @@ def _cells(thread: ThreadRef, turns: Sequence[Turn], cuts: Sequence[Cut]) -> lis
     return cells
 
 
-_EVERY_SECONDS = 60.0
+_EVERY_SECONDS = 5.0
 _AT_ONCE = 100
 
 
 class QuietThreads(BackgroundLoop):
-    """Has the last stretch of a thread closed once no message has come for as long as a gap between two closes one.
+    """Has the last stretch of a thread closed once no message has come for as long as its schedule says.
 
     Else whoever begins a new thread for every conversation would have no memory of how any of them ended.
     """
 
-    def __init__(self, buffers: SqlCellStore, *, clock: Clock, gap_ms: int) -> None:
-        self._buffers = buffers
+    def __init__(self, cells: SqlCellStore, *, clock: Clock) -> None:
+        self._cells = cells
         self._clock = clock
-        self._gap_ms = gap_ms
 
     async def close_quiet(self) -> int:
-        """Queue the closing of those that are quiet by now, the longest ones first; returns how many these are."""
-        quiet = await self._buffers.quiet_threads(self._clock() - self._gap_ms, _AT_ONCE)
-        for thread in quiet:
-            await self._buffers.request_flush(thread, reason="gap")
-        return len(quiet)
+        """Queue the closing of those whose time has come; returns how many these are."""
+        return await self._cells.close_quiet(self._clock(), _AT_ONCE)
 
     async def _run(self) -> None:
         while True:

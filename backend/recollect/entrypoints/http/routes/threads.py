@@ -81,8 +81,13 @@ async def list_threads(
 @router.get("/{thread_id}", responses=documented(404, 409))
 async def get_thread(
     home: Home, caller: Calling, thread_id: PathId, user_id: UserQuery = None
-) -> answers.ThreadAnswer:
-    return answers.ThreadAnswer.of(await threads.owned_thread(home.THREADS, caller, thread_id, user_id))
+) -> answers.OneThreadAnswer:
+    """A thread, and what of it waits to be remembered."""
+    thread = await threads.owned_thread(home.THREADS, caller, thread_id, user_id)
+    answer = answers.OneThreadAnswer.of(thread)
+    if (waiting := await home.THREADS.waiting(thread.ref)) is not None:
+        answer.waiting = answers.WaitingAnswer.of(waiting)
+    return answer
 
 
 @router.patch("/{thread_id}", responses=documented(404, 409))
