@@ -2,7 +2,7 @@
 
 import json
 import tempfile
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -15,7 +15,7 @@ from remembering import standin_model
 
 from recollect.app import App, open_app
 from recollect.domain.access import Caller
-from recollect.domain.recall.hits import STRETCH, Scope, Selection
+from recollect.domain.recall.hits import Scope, Selection
 from recollect.domain.recall.rank import Weights
 from recollect.domain.recall.rows import NOTE, TURN
 from recollect.domain.strategy import STRATEGIES
@@ -136,7 +136,7 @@ class Doors:
             "now": query.asked_at,
         }
         found = await self._client.call("POST", "/api/v1/memory/search", json=body)
-        hits = [_counted(hit["type"], hit["text"], hit["message_ids"]) for hit in found["hits"]]
+        hits = [Hit(hit["text"], tuple(hit["message_ids"])) for hit in found["hits"]]
         return Answer(hits, tuple(found["degraded"]))
 
     async def _ask_another_ranking(self, query: Query, variant: str) -> Answer:
@@ -148,10 +148,5 @@ class Doors:
         selection = Selection(scope=scope, top_k=self._top_k)
         search = Search(query.text, query.user_id, selection=selection, now=query.asked_at)
         found = await self._app.search.recall.search(Caller(), search, weights)
-        hits = [_counted(hit.row.type, hit.text, hit.message_ids) for hit in found.hits]
+        hits = [Hit(hit.text, tuple(hit.message_ids)) for hit in found.hits]
         return Answer(hits, tuple(found.degraded))
-
-
-def _counted(kind: str, text: str, message_ids: Sequence[str]) -> Hit:
-    """A memory earns nothing for the messages it came from, only by leading to them; its text counts."""
-    return Hit(text, tuple(message_ids) if kind in (TURN, STRETCH, NOTE) else ())
