@@ -102,7 +102,7 @@ def _episode(row: Json) -> Json:
 def _last_string(line: str) -> str:
     """The text of a message, without the ellipsis of one that is cut."""
     strings = _STRINGS.findall(line)
-    return plain(json.loads(strings[-1])).removesuffix("…").strip() if strings else ""
+    return plain(json.loads(strings[-1]).removesuffix("…")) if strings else ""
 
 
 def _unquoted(line: str) -> str:
