@@ -187,15 +187,32 @@ MOVE: Json = {
 }
 
 
+async def test_an_old_conversation_that_is_brought_in_late_overrules_nothing(
+    model: MortalModel, tmp_path: Path
+) -> None:
+    graz, porto = "Mira lives in Graz.", "Mira lives in Porto."
+    move = {"messages": [["mira", "Greetings from Porto, I moved here!"]], "day": "2024-12-09"}
+    move["facts"] = [[porto, "user", "home", "Greetings from Porto", {"replaces": [graz]}]]
+    late = {**MOVE, "facts": [[*MOVE["facts"][0][:4], {"replaces": [porto]}]]}
+    async with living(tmp_path, model) as life:
+        for session in (SESSIONS[0], move):
+            await life.tell(session)
+        await life.tell(late, late=True)
+        assert life.missing() == []
+        assert await life.holding("home") == [porto]
+        assert (await life.one("Mira lives in Vienna."))["superseded_by"] == (await life.one(porto))["id"]
+
+
+@pytest.mark.parametrize("kind", ["facts", "profile"])
 @pytest.mark.parametrize("way", ["API", "Markdown"])
 async def test_a_correction_holds_until_a_later_message_says_otherwise(
-    way: str, model: MortalModel, tmp_path: Path
+    way: str, kind: str, model: MortalModel, tmp_path: Path
 ) -> None:
-    """The page corrects through the same route as the API."""
+    """Of the fact, or of its line on the profile. The web page corrects through the same route as the API."""
     async with living(tmp_path, model) as life:
         await life.tell(SESSIONS[0])
         life.clock.set("2024-03-01")
-        await correct(life, tmp_path, way, "Mira lives in Graz.", "Mira lives in Leibnitz.")
+        await correct(life, tmp_path, way, kind, "Mira lives in Graz.", "Mira lives in Leibnitz.")
         assert await life.holding("home") == ["Mira lives in Leibnitz."]
 
         await life.tell(OLD_TALK, late=True)
@@ -217,8 +234,8 @@ async def test_a_correction_holds_until_a_later_message_says_otherwise(
         assert "person" in [each["actor"] for each in versions]
 
 
-async def correct(life: Life, folder: Path, way: str, old: str, new: str) -> None:
-    known = next(each for each in await entries(life.home, "facts") if each.entry.text == old)
+async def correct(life: Life, folder: Path, way: str, kind: str, old: str, new: str) -> None:
+    known = next(each for each in await entries(life.home, kind) if each.entry.text == old)
     if way == "API":
         body = {**MIRA, "text": new}
         (await life.home.client.patch(f"{ENTRIES}/{known.entry_id}", json=body)).raise_for_status()
