@@ -1,8 +1,9 @@
 """One home, opened: what starts and stops, in which order, and which job is whose."""
 
 import logging
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import Self
 
 from recollect.assembly import Assembly, boundary_rules
@@ -34,6 +35,7 @@ from recollect.service.chat.turn import Chat
 from recollect.service.coordination import Clock, now_ms
 from recollect.service.forget.proof import ForgottenVerifier
 from recollect.service.forget.purge import Purges, Rework, ThreadPurger
+from recollect.service.models.background import BackgroundModel
 from recollect.service.models.cached_model_calls import CachedModelCalls
 from recollect.service.rebuild import OpenedHome
 from recollect.service.remember.boundaries import Boundaries
@@ -87,28 +89,17 @@ class App(Assembly):
 
     def _handlers(self) -> list[dict[str, Handler]]:
         """One mapping per pool of workers: work that waits for a model delays no other pool."""
-        model = self.talking.background
         prefixes = LivePrefixes(
             self.talking.backends, self.talking.models, self.chats, self.THREADS, self.images
         )
-        boundaries = Boundaries(
-            self.cells,
-            boundary_rules(self.settings),
-            model if self.settings.memorize.boundary == "model" else None,
-            self.fail_points,
-            self.clock,
-            strategies=lambda closed, now: self.tuning().after_cell(closed, now),
-            most_waiting=self.settings.limits.backlog,
-        )
-        asking: dict[str, Handler] = {
-            BOUNDARY: boundaries.look,
-            FLUSH: boundaries.finish,
-        }
         masks = self.settings.mask_secrets
-        soon: dict[str, Handler] = {
-            TITLE: Titles(self.THREADS, model, masks).handle,
-            SUMMARY: Summariser(self.transcripts, self.chats, model, prefixes.of_epoch, masks).handle,
-        }
+
+        def soon(model: BackgroundModel | None) -> dict[str, Handler]:
+            return {
+                TITLE: Titles(self.THREADS, model, masks).handle,
+                SUMMARY: Summariser(self.transcripts, self.chats, model, prefixes.of_epoch, masks).handle,
+            }
+
         writing: dict[str, Handler] = {
             TRANSCRIBE: self.transcriber.handle,
             PURGE: self._in_ledger(self._purges().handle),
@@ -117,7 +108,38 @@ class App(Assembly):
             ENTRIES: self.entry_files.handle,
             DELETIONS: self._in_ledger(EntryDeletions(self.entry_store, self.vault).handle),
         }
-        return [asking, soon, self._memory_handlers(prefixes.holding), writing]
+        by_model = self._with_or_without_model
+        asks_for_boundaries = self.settings.memorize.boundary == "model"
+        return [
+            by_model(self._boundary_handlers) if asks_for_boundaries else self._boundary_handlers(None),
+            by_model(soon),
+            by_model(partial(self._memory_handlers, prefixes.holding)),
+            writing,
+        ]
+
+    def _with_or_without_model(
+        self, handlers: Callable[[BackgroundModel | None], dict[str, Handler]]
+    ) -> dict[str, Handler]:
+        """A job asks the model that there is when it runs: one on this machine may come and go."""
+        asking, alone = handlers(self.talking.background), handlers(None)
+
+        async def handle(job: Job) -> None:
+            has_model = await self.talking.backends.has_model()
+            await (asking if has_model else alone)[job.kind](job)
+
+        return dict.fromkeys(asking, handle)
+
+    def _boundary_handlers(self, model: BackgroundModel | None) -> dict[str, Handler]:
+        boundaries = Boundaries(
+            self.cells,
+            boundary_rules(self.settings),
+            model,
+            self.fail_points,
+            self.clock,
+            strategies=lambda closed, now: self.tuning().after_cell(closed, now),
+            most_waiting=self.settings.limits.backlog,
+        )
+        return {BOUNDARY: boundaries.look, FLUSH: boundaries.finish}
 
     def _in_ledger(self, handler: Handler) -> Handler:
         """The handler, run after the ledger has the deletions that the job finishes."""
@@ -135,9 +157,8 @@ class App(Assembly):
         except StorageUnavailable as error:
             _log.error("%s; deletions are written to the ledger later", error.message)
 
-    def _memory_handlers(self, live_prefix: LivePrefix) -> dict[str, Handler]:
+    def _memory_handlers(self, live_prefix: LivePrefix, model: BackgroundModel | None) -> dict[str, Handler]:
         """Without a model, only episodes are made."""
-        model = self.talking.background
         model_calls = None if model is None else CachedModelCalls(model, self.model_answers, self.fail_points)
         prompts = self.prompt_texts
         extractor = Extractor(model_calls, prompts, live_prefix, self.settings.mask_secrets)

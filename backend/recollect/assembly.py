@@ -113,8 +113,8 @@ class Talking:
     rewriter: Rewriter
     chat: Chat
     models: ThreadModels
-    background: BackgroundModel | None
-    """None if no model is configured. Then memory makes only episodes."""
+    background: BackgroundModel
+    """To be asked while `backends.has_model`."""
 
 
 class Assembly:
@@ -331,19 +331,17 @@ class Assembly:
             on_answer=self.metrics.observe_answer,
         )
         models = ThreadModels(backends, self.chats, self.THREADS, self.people)
-        background = None
-        if backends.configured or settings.tasks.base_url is not None:
-            answering, waiting = background_seconds(
-                settings.memorize.model_timeout_seconds, settings.jobs.lease_seconds
-            )
-            background = BackgroundModel(
-                models.of,
-                gate,
-                answer_seconds=answering,
-                patience_seconds=waiting,
-                on_own_prompt=slots.disturbed,
-                admit=lambda thread: self.quotas.model_call(thread.space, thread.user_id),
-            )
+        answering, waiting = background_seconds(
+            settings.memorize.model_timeout_seconds, settings.jobs.lease_seconds
+        )
+        background = BackgroundModel(
+            models.of,
+            gate,
+            answer_seconds=answering,
+            patience_seconds=waiting,
+            on_own_prompt=slots.disturbed,
+            admit=lambda thread: self.quotas.model_call(thread.space, thread.user_id),
+        )
         return Talking(backends, gate, slots, recall, rewriter, chat, models, background)
 
     async def _derived_problems(self) -> list[str]:

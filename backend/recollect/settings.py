@@ -135,7 +135,9 @@ class MemorizeSettings(_Group):
         300, gt=0, le=86400, description="Close what is left of a chat after this long without a message."
     )
     max_turns: int = Field(40, ge=2, le=1000, description="Most messages in a memcell.")
-    max_chars: int = Field(12_000, ge=100, description="Most characters in a memcell.")
+    max_chars: int = Field(
+        6_500, ge=100, description="Most characters in a memcell; of long messages only a part counts."
+    )
     model_timeout_seconds: float = Field(
         60, gt=0, le=3600, description="Time limit for a background call to the model."
     )

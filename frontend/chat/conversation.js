@@ -17,6 +17,7 @@ import { useScrolling } from "./scrolling.js";
 import { ThreadMenu } from "./thread_list.js";
 import { threadName } from "./thread_name.js";
 import { BEGINNING, versionsOf } from "./turns.js";
+import { Waiting } from "./waiting.js";
 
 const TITLE_WAITS_MS = [1500, 4000, 10_000];
 
@@ -69,6 +70,7 @@ export function Conversation({ threadId, isNew, focusTurn, isFirst, onOpened, on
       <${Announcement} busy=${talk.busy} />
       ${talk.later && html`<p class="to-newest"><a class="button small" href=${href("chat", [threadId])}>Newest messages</a></p>`}
       <${Composer} text=${text} onText=${setText} onSend=${() => say(text.trim())} onStop=${() => talk.stop().catch(toast)} busy=${talk.busy} />
+      ${!talk.busy && html`<${Waiting} threadId=${threadId} user=${user} waiting=${talk.thread?.waiting} onChange=${talk.read} />`}
       <p class="muted composer-note">What was sent to the model for any answer is under <a href=${href("prompt", talk.turns.length ? [threadId] : [])}>Prompt</a>.</p>
     </div>`}
   </section>`;

@@ -39,11 +39,12 @@ function Status() {
   const health = useWatched((signal) => get("health", {}, { signal }).catch(unavailable), []);
   if (health.error) return html`<${Problem} error=${health.error} onRetry=${health.reload} />`;
   if (!health.value) return html`<section class="card status" aria-label="Status"><p class="muted">Looking…</p></section>`;
-  const { status, degraded, version } = health.value;
+  const { status, degraded, version, hints = [] } = health.value;
   const { title, kind, icon } = STATUS[status] ?? STATUS.degraded;
   return html`<section class="card status ${kind}" aria-label="Status">
     <h2><${Icon} name=${icon} />${title}</h2>
     ${degraded.length > 0 && html`<ul aria-label="What doesn't work, and what to do">${degraded.map((problem) => html`<li key=${problem}>${problem}</li>`)}</ul>`}
+    ${hints.map((hint) => html`<p key=${hint}>${hint}</p>`)}
     <p class="muted small-text">Recollect ${version}</p>
   </section>`;
 }

@@ -1,5 +1,7 @@
 // Memory: what was made of conversations, and all that its owner may do with it.
+import { get } from "../api.js";
 import { href } from "../router.js";
+import { useLoaded } from "../ui/pages.js";
 import { html } from "../view.js";
 import { NoteDrop } from "./note_drop.js";
 import { Entries } from "./entries.js";
@@ -30,8 +32,15 @@ export default function MemoryPage({ route }) {
             ([each, { label }]) => html`<a href=${href("memory", [each])} aria-current=${each === name ? "page" : undefined}>${label}</a>`,
           )}
         </nav>
+        <${Hints} />
       </header>
       ${SECTIONS[name].show({ chosen, query: route.query })}
     </div>
   <//>`;
+}
+
+/** What would make more of conversations, and is not set up. */
+function Hints() {
+  const health = useLoaded((signal) => get("health", {}, { signal }), []);
+  return (health.value?.hints ?? []).map((hint) => html`<p class="muted memory-hint" key=${hint}>${hint}</p>`);
 }

@@ -20,6 +20,10 @@ from recollect.domain.recall.words import words_asked_for, words_in
 
 _ENOUGH_SAID = 20
 """The least weight of a message that can start a topic: a shorter one may be a follow-up."""
+_COUNTED = 1_000
+"""So many characters of a message count towards a memcell's length: what is longer was pasted or fetched."""
+_COUNTED_OF_ANSWER = 60
+"""And so many of an assistant's answer: facts come from people's words, and cells should hold enough of these."""
 _KNOWN_SHARE = 0.25
 """A message with a smaller share of known words starts a topic."""
 
@@ -39,8 +43,9 @@ class BoundaryRules:
 
     gap_ms: int = 30 * 60_000
     max_turns: int = 40
-    max_chars: int = 12_000
-    min_topic_turns: int = 6
+    max_chars: int = 6_500
+    """As far as they count."""
+    min_topic_turns: int = 16
 
     def __post_init__(self) -> None:
         for rule in fields(self):
@@ -210,8 +215,10 @@ def _weight(word: str) -> int:
 
 
 def _size(turn: Turn) -> int:
+    """How many characters of a turn count."""
     calls = len(json.dumps(turn.tool_calls, ensure_ascii=False)) if turn.tool_calls else 0
-    return len(turn.content) + calls
+    content = min(len(turn.content), _COUNTED_OF_ANSWER if turn.role == "assistant" else _COUNTED)
+    return content + min(calls, _COUNTED)
 
 
 def _continues_call(last: Turn, turn: Turn) -> bool:

@@ -184,6 +184,30 @@ def quoted_lines(turns: Sequence[Turn], room: int) -> list[str]:
     return [f"{turn.role}: {quoted(text, limit)}" for turn, text in zip(turns, texts, strict=True)]
 
 
+_FIRST_WORDS = 60
+_MOST_OF_ANSWER = 240
+
+
+def lines_of_people(turns: Sequence[Turn], room: int) -> list[str]:
+    """As `quoted_lines`, with people's words first: an answer gets what they leave, and its first words at least."""
+    texts = [quotable(turn) for turn in turns]
+    spoken = [turn.role == "user" for turn in turns]
+    people = [len(text) for text, by_person in zip(texts, spoken, strict=True) if by_person]
+    others = [
+        min(len(text), _MOST_OF_ANSWER)
+        for text, by_person in zip(texts, spoken, strict=True)
+        if not by_person
+    ]
+    room = max(0, room - 20 * len(turns))
+    limit = fair_limit(people, max(0, room - sum(min(length, _FIRST_WORDS) for length in others)))
+    left = room - sum(min(length, limit) for length in people)
+    limit_of_others = fair_limit(others, max(0, left))
+    return [
+        f"{turn.role}: {quoted(text, limit if by_person else limit_of_others)}"
+        for turn, text, by_person in zip(turns, texts, spoken, strict=True)
+    ]
+
+
 def quotable(turn: Turn) -> str:
     """What was said, on one line, tool calls by their names. Of a very long text, more than anybody quotes."""
     calls = (f"(calls {_tool_name(call)})" for call in turn.tool_calls or ())

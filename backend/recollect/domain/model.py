@@ -141,7 +141,7 @@ class Memcell:
     memcell_id: str
     turn_ids: tuple[str, ...]
     reason: str
-    """What closed it: gap, topic, length, model or flush."""
+    """What closed it: gap, topic, length, model, next (the user's next thread) or flush."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,6 +32,12 @@ class Health:
     oldest_job_wait_ms: int = 0
 
 
+WITHOUT_MODEL = (
+    "Without a model only episodes are made: start one on this machine (Ollama, LM Studio, llama.cpp) or set"
+    " RECOLLECT_LLM__BASE_URL, and facts, plans and a profile are made, too."
+)
+
+
 async def check_health(
     journal_problem: Callable[[], str | None],
     vault: Vault,

@@ -74,3 +74,13 @@ def test_the_prompt_is_shown_block_by_block_with_what_changed(site: Site, visit:
     thread = page.url.split("/")[-2]
     sent = site.get(f"threads/{thread}/turns/t-2/prompt", user_id="petra")
     assert shown == sent["messages"][0]["content"]
+
+
+def test_a_chat_says_what_waits_to_be_remembered_and_has_it_remembered_now(site: Site, visit: Visits) -> None:
+    page = visit(site, "wilma").open("chat")
+    ask(page, "My name is Wilma and I live in Graz.")
+    waiting = page.get_by_text(re.compile("2 messages wait to be remembered, until .* at the latest"))
+    expect(waiting).to_be_visible()
+    page.get_by_role("button", name="Remember now").click()
+    expect(waiting).to_be_hidden(timeout=40_000)
+    assert "wilma lives in Graz." in site.facts("wilma")

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 import pytest
 
+from recollect.domain.chat import ChatRequest
 from recollect.domain.job import BOUNDARY, FLUSH, TRANSCRIBE, JobSpec
 from recollect.domain.model import Append, Memcell, NewTurn, ThreadRef, Turn
 from recollect.domain.strategy import ClosedCell
@@ -160,3 +161,21 @@ async def test_two_flushes_that_wait_are_one(journal: Journal) -> None:
     await filled(journal, "a")
     first = await journal.cells.request_flush(ThreadRef("default", "me", "t1"))
     assert await journal.cells.request_flush(ThreadRef("default", "me", "t1")) == first
+
+
+async def test_a_chat_that_is_being_answered_is_not_closed(journal: Journal) -> None:
+    question = NewTurn("user", "How are you?", START, "")
+    await journal.chats.accept("default", ChatRequest("chat", (question,), user_id="ann"))
+    await journal.add("another", "Hello.", user_id="ann")
+    assert await journal.cells.close_quiet(2**62, 10) == 1
+    assert [job.thread_id for job in await journal.waiting() if job.kind == FLUSH] == ["another"]
+
+
+async def test_threads_are_closed_in_the_order_of_their_times_a_few_at_a_time(journal: Journal) -> None:
+    for name in ("c", "a", "b"):
+        await journal.add(name, "Hello.", user_id=name)
+        journal.clock.advance(1000)
+    for _ in range(4):
+        await journal.cells.close_quiet(journal.clock(), 1)
+    closing = [job.thread_id for job in await journal.waiting() if job.kind == FLUSH]
+    assert closing[:3] == ["c", "a", "b"]

@@ -9,7 +9,14 @@ from datetime import UTC, date, datetime, time, timedelta, tzinfo
 from zoneinfo import ZoneInfo
 
 from recollect.domain.extraction.draft import ATTRIBUTES, CellText
-from recollect.domain.llm import DATA_LINE, quotable, quoted, quoted_lines, without_control_tokens
+from recollect.domain.llm import (
+    DATA_LINE,
+    lines_of_people,
+    quotable,
+    quoted,
+    quoted_lines,
+    without_control_tokens,
+)
 from recollect.domain.model import MAX_TIMESTAMP, JsonObject, Turn
 from recollect.domain.prompt import WEEKDAYS, is_time_zone
 
@@ -158,14 +165,17 @@ def numbered_lines(turns: Sequence[Turn], room: int, head: Callable[[int, Turn],
     shown = [_cut(turn) for turn in turns[:PROMPT_TURNS]]
     heads = [head(number, turn) for number, turn in enumerate(shown, 1)]
     room -= sum(len(head) + 2 for head in heads)
+    # Where tools were used, what they did is the matter; else it is what people said.
+    uses_tools = any(turn.role == "tool" or turn.tool_calls for turn in shown)
+    lines_in = quoted_lines if uses_tools else lines_of_people
     share = room
     while True:
-        lines = quoted_lines(shown, share)
+        lines = lines_in(shown, share)
         needed = sum(map(len, lines))
         if needed <= room or share <= 0:
             return [f"{head} {line}" for head, line in zip(heads, lines, strict=True)]
         # Quoting makes some characters six; less text then fits.
-        share = min(share * 9 // 10, share * room // needed)
+        share = min(share * 97 // 100, share * room // needed)
 
 
 def called(cell: CellText) -> str:

@@ -285,6 +285,7 @@ class HealthAnswer(BaseModel):
     jobs: dict[str, int]
     oldest_job_wait_ms: int
     backends: list[BackendHealth] = Field(description="The models' servers.")
+    hints: list[str] = Field(description="What is not set up, what it would add, and how to set it up.")
 
 
 class KeyAnswer(Answer):

@@ -82,6 +82,11 @@ class Backends:
         """Each once, the default first."""
         return list(dict.fromkeys(self._by_name.values()))
 
+    async def has_model(self) -> bool:
+        """Whether memory has a model to ask: a configured one, or one that runs on this machine."""
+        tasks = self.tasks
+        return await tasks.is_found() if isinstance(tasks, FoundBackend) else True
+
     def configured_models(self, name: str) -> tuple[str, ...]:
         """Those that the settings of a backend name: known even while it doesn't answer."""
         return self._models.get(name, ())

@@ -83,6 +83,11 @@ class FoundBackend:
         for backend in backends.values():
             await backend.aclose()
 
+    async def is_found(self) -> bool:
+        """Whether a server runs on this machine; the small model is none."""
+        async with self._choosing:
+            return await self._look() is not None
+
     async def facts(self) -> BackendFacts:
         backend = await self._backend()
         try:

@@ -119,7 +119,10 @@ class ThreadModels:
         name, _, model = (last or "").partition("/")
         # One that is gone from the settings is not asked: the next prompt goes elsewhere too.
         if name in self._backends.names:
-            return ThreadModel(self._backends.get(name), model or None)
+            backend = self._backends.get(name)
+            if not self._backends.configured and find_model(model, await _models_of(backend)) is None:
+                model = ""  # Another server runs on this machine by now.
+            return ThreadModel(backend, model or None)
         thread = await self._threads.find(ref)
         if thread is None:
             return ThreadModel(self._backends.get())

@@ -25,7 +25,7 @@ from recollect.domain.model import Role, ThreadRef, Turn
 
 NOON = 1_778_241_600_000
 MINUTE = 60_000
-RULES = BoundaryRules()
+RULES = BoundaryRules(min_topic_turns=6)
 
 
 def turn(
@@ -93,6 +93,11 @@ RESULT = turn(role="tool")
             [turn(), turn("", role="assistant", calls=["a" * 50])],
             [Cut(1, "length")],
             id="the arguments of a tool call count as characters",
+        ),
+        pytest.param({}, chat(*["Why?", "a long answer " * 400] * 20), [], id="long answers hardly count"),
+        pytest.param({}, [turn("pasted " * 5_000)] * 6, [], id="of what was pasted a part counts"),
+        pytest.param(
+            {}, [turn("said in many words " * 40)] * 9, [Cut(8, "length")], id="people's words count"
         ),
         pytest.param(
             {"max_turns": 2},

@@ -116,6 +116,23 @@ def test_a_prompt_is_bounded_and_can_be_sent(content: str, count: int, template:
     assert all(message["content"].encode() for message in messages)
 
 
+def test_peoples_words_are_shown_before_answers() -> None:
+    said = "my own words, " * 80
+    _, user = memcell_messages("{{messages}}", cell_of(*[("user", said), ("assistant", "x" * 4_000)] * 8))
+    assert user["content"].count(said.strip()) == 8
+    assert all("x" * 50 in line for line in user["content"].splitlines() if "assistant: " in line)
+
+
+def test_an_answer_is_shown_in_part_even_where_there_is_room() -> None:
+    _, user = memcell_messages("{{messages}}", cell_of(("user", "Why?"), ("assistant", "x" * 4_000)))
+    assert 100 < user["content"].count("x") < 300
+
+
+def test_what_tools_found_is_shown_as_far_as_there_is_room() -> None:
+    _, user = memcell_messages("{{messages}}", cell_of(("user", "Why?"), ("tool", "x" * 4_000)))
+    assert "x" * 4_000 in user["content"]
+
+
 def test_short_messages_are_shown_whole_beside_long_ones() -> None:
     _, user = memcell_messages("{{messages}}", cell_of(("user", "short and whole"), ("user", "x" * 50_000)))
     assert '"short and whole"' in user["content"]

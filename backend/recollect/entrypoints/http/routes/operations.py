@@ -22,7 +22,14 @@ from recollect.entrypoints.http.requests import Id, KeyBody, RotateBody, VerifyB
 from recollect.errors import RecollectError, Refused
 from recollect.service.access import keys
 from recollect.service.coordination import Progress
-from recollect.service.operations import backup, check_health, list_jobs, look_at_backends, retry_job
+from recollect.service.operations import (
+    WITHOUT_MODEL,
+    backup,
+    check_health,
+    list_jobs,
+    look_at_backends,
+    retry_job,
+)
 from recollect.service.recall.verify import index_problem, meaning_problem
 from recollect.service.threads import get_coverage
 
@@ -107,6 +114,7 @@ async def health(home: Home) -> JSONResponse:
             answers.BackendHealth(name=each.name, problem=each.problem(), label=each.label)
             for each in home.talking.backends.all()
         ],
+        hints=[] if await home.talking.backends.has_model() else [WITHOUT_MODEL],
     )
     return JSONResponse(answer.model_dump(), 200 if checked.ready else 503)
 

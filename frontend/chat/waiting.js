@@ -1,0 +1,37 @@
+// What of a thread is not remembered yet: how much, until when, and a way to have it remembered now.
+import { apiPath, post } from "../api.js";
+import { toast } from "../ui/toast.js";
+import { count, fullTime, shortTime } from "../ui/times.js";
+import { html, useEffect, useState } from "../view.js";
+
+/** The server looks every few seconds. */
+const AFTER_MS = 10_000;
+const FLUSH_SECONDS = 30;
+
+/** `onChange` is called when what waits may have changed. */
+export function Waiting({ threadId, user, waiting, onChange }) {
+  const [busy, setBusy] = useState(false);
+  const until = waiting?.until ?? null;
+  useEffect(() => {
+    if (until === null) return undefined;
+    const timer = setTimeout(onChange, Math.max(0, until - Date.now()) + AFTER_MS);
+    return () => clearTimeout(timer);
+  }, [until, threadId]);
+  if (!waiting) return null;
+  const rememberNow = async () => {
+    setBusy(true);
+    try {
+      const { status, error } = await post(apiPath("memory", "flush"), { session_id: threadId, user_id: user, timeout: FLUSH_SECONDS });
+      if (status === "failed") toast(error);
+    } catch (error) {
+      toast(error);
+    }
+    setBusy(false);
+    onChange();
+  };
+  const messages = waiting.messages === 1 ? "1 message waits" : `${count(waiting.messages)} messages wait`;
+  return html`<p class="muted waiting">
+    <span>${messages} to be remembered, until <time title=${fullTime(until)} datetime=${new Date(until).toISOString()}>${shortTime(until)}</time> at the latest.</span>
+    <button class="small" disabled=${busy} onClick=${rememberNow}>${busy ? "Remembering…" : "Remember now"}</button>
+  </p>`;
+}
