@@ -64,7 +64,7 @@ function Hit({ hit, byMeaning, section, query, chosen }) {
       <span class="row-head">
         <span class="chip">${typeName(hit.type)}</span>
         ${hit.sender_id && html`<span class="muted">${hit.sender_id}</span>`}
-        <time class="row-time" datetime=${new Date(hit.timestamp).toISOString()} title=${fullTime(hit.timestamp)}>${shortDay(hit.timestamp)}</time>
+        <time class="row-time" datetime=${new Date(hit.timestamp).toISOString()} title=${fullTime(hit.timestamp)}>${shortDay(hit.timestamp)}${hit.until ? ` until ${shortDay(hit.until)}` : ""}</time>
       </span>
       <span class="hit-text">${hit.text}</span>
     </a>

@@ -148,7 +148,9 @@ def _print_report(file: Path, report: "RecallReport") -> None:
         f"{file.name}: {report.conversations} conversations, {report.messages} messages, {report.questions} questions"
     )
     if report.memories is not None:
-        say(f"{report.memories} memories; each stands for the messages it came from")
+        say(
+            f"{report.memories} memories; they take up tokens; a fact stands for its messages, an episode for none"
+        )
     if report.left_out:
         say(f"{report.left_out} questions without evidence were left out")
     say("evidence found, in %: among the first 5, 10, 20 messages; @1k: in the first 1,000 tokens")

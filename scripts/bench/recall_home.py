@@ -2,7 +2,7 @@
 
 import json
 import tempfile
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -15,6 +15,7 @@ from remembering import standin_model
 
 from recollect.app import App, open_app
 from recollect.domain.access import Caller
+from recollect.domain.entries.entry import CASES, EPISODES
 from recollect.domain.recall.hits import Scope, Selection
 from recollect.domain.recall.rank import Weights
 from recollect.domain.recall.rows import NOTE, TURN
@@ -136,7 +137,7 @@ class Doors:
             "now": query.asked_at,
         }
         found = await self._client.call("POST", "/api/v1/memory/search", json=body)
-        hits = [Hit(hit["text"], tuple(hit["message_ids"])) for hit in found["hits"]]
+        hits = [_counted(hit["type"], hit["text"], hit["message_ids"]) for hit in found["hits"]]
         return Answer(hits, tuple(found["degraded"]))
 
     async def _ask_another_ranking(self, query: Query, variant: str) -> Answer:
@@ -148,5 +149,12 @@ class Doors:
         selection = Selection(scope=scope, top_k=self._top_k)
         search = Search(query.text, query.user_id, selection=selection, now=query.asked_at)
         found = await self._app.search.recall.search(Caller(), search, weights)
-        hits = [Hit(hit.text, tuple(hit.message_ids)) for hit in found.hits]
+        hits = [_counted(hit.row.type, hit.text, hit.message_ids) for hit in found.hits]
         return Answer(hits, tuple(found.degraded))
+
+
+def _counted(kind: str, text: str, message_ids: Sequence[str]) -> Hit:
+    """A fact, a plan or a line of the profile stands for the messages it came from. An episode or a case, of many
+    messages, earns nothing. The text of each counts.
+    """
+    return Hit(text, () if kind in (EPISODES, CASES) else tuple(message_ids))

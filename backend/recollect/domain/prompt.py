@@ -70,6 +70,8 @@ class Memory:
     type: str = "turn"
     correction: bool = False
     """It is in the prompt already, as it was before it was edited."""
+    ended: int = 0
+    """When it ceased to hold; 0 while it holds."""
 
 
 def render_memories(memories: Sequence[Memory]) -> str:
@@ -79,9 +81,13 @@ def render_memories(memories: Sequence[Memory]) -> str:
 
 def memory_line(memory: Memory) -> str:
     """Such as: - 2026-05-08, Ann said: "My sister Marta is moving to Porto!" """
-    day = datetime.fromtimestamp(memory.timestamp / 1000, UTC).strftime("%Y-%m-%d")
     mark = "corrected: " if memory.correction else ""
-    return f"- {mark}{day}, {_said(memory)}: {_quoted(' '.join(memory.text.split()))}"
+    end = f", until {_day(memory.ended)}" if memory.ended else ""
+    return f"- {mark}{_day(memory.timestamp)}{end}, {_said(memory)}: {_quoted(' '.join(memory.text.split()))}"
+
+
+def _day(milliseconds: int) -> str:
+    return datetime.fromtimestamp(milliseconds / 1000, UTC).strftime("%Y-%m-%d")
 
 
 def _said(memory: Memory) -> str:

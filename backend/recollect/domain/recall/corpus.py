@@ -11,7 +11,7 @@ from dataclasses import replace
 import numpy as np
 import numpy.typing as npt
 
-from recollect.domain.entries.entry import EPISODES
+from recollect.domain.entries.entry import EPISODES, FACTS, FORESIGHT, PROFILE
 from recollect.domain.identity import turn_number
 from recollect.domain.recall.corpus_view import (
     SESSION_GAP_MS,
@@ -36,6 +36,7 @@ from recollect.domain.recall.words import (
     is_instruction,
     is_preference,
     is_question,
+    only_asks,
     question_share,
     words_asked_for,
 )
@@ -78,8 +79,12 @@ class Corpus:
         self.prefers = np.zeros(_FIRST_CAPACITY, np.bool_)
         self.question_share = np.zeros(_FIRST_CAPACITY, np.float32)
         """How much of it asks."""
+        self.only_asks = np.zeros(_FIRST_CAPACITY, np.bool_)
+        """Whether a user said it, and did nothing but ask."""
         self.is_entry = np.zeros(_FIRST_CAPACITY, np.bool_)
         self.is_episode = np.zeros(_FIRST_CAPACITY, np.bool_)
+        self.is_statement = np.zeros(_FIRST_CAPACITY, np.bool_)
+        """Whether it is a fact, a plan or a line of the profile: an entry that says one thing."""
         self.until = np.zeros(_FIRST_CAPACITY, np.int64)
         """When an entry ceased to hold; 0 while it holds."""
         self.pinned = np.zeros(_FIRST_CAPACITY, np.bool_)
@@ -246,6 +251,7 @@ class Corpus:
         self.threads[place] = thread
         self.is_entry[place] = row.is_entry
         self.is_episode[place] = row.type == EPISODES
+        self.is_statement[place] = row.type in (FACTS, FORESIGHT, PROFILE)
         self.until[place] = row.until
         self.pinned[place] = row.pinned
         for name, turn_id in map(named_turn, row.sources):
@@ -256,6 +262,7 @@ class Corpus:
         self.of_person[place] = row.role == "user"
         self.asks[place] = is_question(row.text)
         self.question_share[place] = question_share(row.text)
+        self.only_asks[place] = row.role == "user" and only_asks(row.text)
         self.instructs[place] = row.role == "user" and is_instruction(row.text)
         self.prefers[place] = row.role == "user" and is_preference(row.text)
         self.of_assistant[place] = row.role == "assistant"
@@ -333,7 +340,8 @@ class Corpus:
         capacity = max(size, len(self.times) * 3 // 2)
         for name in (
             "lengths", "head_lengths", "times", "positions", "threads", "senders", "of_person", "of_assistant", "asks",
-            "instructs", "prefers", "question_share", "is_entry", "is_episode", "until", "pinned", "embedded",
+            "instructs", "prefers", "question_share", "only_asks", "is_entry", "is_episode", "is_statement", "until", "pinned",
+            "embedded",
         ):  # fmt: skip
             setattr(self, name, _grown(getattr(self, name), capacity))
         content = self._content

@@ -145,6 +145,10 @@ class EntrySources:
     entries: Places
     turns: Places
 
+    @classmethod
+    def none(cls) -> "EntrySources":
+        return cls(np.zeros(0, np.int32), np.zeros(0, np.int32))
+
     def of(self, entry: int) -> list[int]:
         """The places of the turns that an entry came from."""
         first, last = np.searchsorted(self.entries, (entry, entry + 1))

@@ -1,21 +1,19 @@
 """How entries take part in ranking, and when one only repeats its source messages."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import date
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from recollect.domain.recall.corpus import Corpus
-from recollect.domain.recall.corpus_view import View
+from recollect.domain.recall.corpus_view import EntrySources, View
 from recollect.domain.recall.dates import Span, day_of, month_span
 from recollect.domain.recall.rows import IndexRow
 from recollect.domain.recall.words import words_in
 
 Floats = npt.NDArray[np.float32]
-Ints = npt.NDArray[np.integer[Any]]
 _NEVER = 1 << 62
 _MOST_OVER = 50
 """So many of what no longer holds, the best first, are compared with what holds instead."""
@@ -25,21 +23,13 @@ _A_LITTLE = np.float32(0.001)
 
 
 def brought(corpus: Corpus, view: View, values: Floats, holds: Floats) -> Floats:
-    """What a turn gets of the best entry that came from it, and loses where a fact that does not hold is better.
-
-    An episode tells the turn again, whatever holds: it makes up for no such fact.
-    """
+    """What a turn gets of the best fact that came from it, and loses where one that does not hold is better."""
     entry_sources, zero = corpus.entry_sources(view), np.float32(0)
     is_episode, is_over = corpus.is_episode[: view.size], holds < 0
-    by_episodes = entry_sources.best_of_entries(np.where(is_episode & ~is_over, values, zero))
-    # With an assistant, an episode is made of so much that it points at nothing.
-    by_episodes[corpus.context(view).with_assistant] = 0
-    by_others = entry_sources.best_of_entries(np.where(is_episode | is_over, zero, values))
-    held_back = entry_sources.best_of_entries(np.where(is_over, values, zero))
-    gained: Floats = np.where(
-        held_back > by_others, by_others - held_back, np.maximum(by_episodes, by_others)
-    ).astype(np.float32)
-    return gained
+    gained = entry_sources.best_of_entries(np.where(is_episode | is_over, zero, values))
+    lost = entry_sources.best_of_entries(np.where(is_over, values, zero))
+    shifted: Floats = np.where(lost > gained, gained - lost, gained).astype(np.float32)
+    return shifted
 
 
 def happened(corpus: Corpus, view: View, dates: Floats, holds: Floats) -> Floats:
@@ -50,8 +40,26 @@ def happened(corpus: Corpus, view: View, dates: Floats, holds: Floats) -> Floats
     return gained
 
 
+Succession = tuple[int, int]
+"""The place of an entry, and that of the one that holds instead."""
+
+
+def successions(corpus: Corpus, view: View) -> list[Succession]:
+    """Every entry that names another in its place, where both are there."""
+    ended = np.flatnonzero((corpus.until[: view.size] > 0) & view.is_entry & view.there)
+    named = ((place, view.rows[place].superseded_by) for place in ended.tolist())
+    found = ((place, corpus.places.get(successor, view.size)) for place, successor in named if successor)
+    return [(place, after) for place, after in found if after < view.size and view.there[after]]
+
+
 def validity(
-    corpus: Corpus, view: View, spans: Sequence[Span], now: int | None, held: float, superseded: float
+    corpus: Corpus,
+    view: View,
+    succeeded: Sequence[Succession],
+    spans: Sequence[Span],
+    now: int | None,
+    held: float,
+    superseded: float,
 ) -> Floats:
     """Of an entry that held at a time that is named, `held`; of one that held no more or not yet, `superseded`.
 
@@ -64,7 +72,8 @@ def validity(
     for begin, end in named:
         has_held |= (since < end) & ((until == 0) | (until > np.maximum(begin, since)))
     is_over = (until > 0) & (until <= np.maximum(now or _NEVER, since))
-    succeeds = np.isin(since, until[(until > since) & view.is_entry])
+    succeeds = np.zeros(view.size, np.bool_)
+    succeeds[[after for place, after in succeeded if until[place] > since[place]]] = True
     is_early = succeeds & (bool(named) | (since > (now or _NEVER)))
     values = np.where(has_held, np.float32(held), np.float32(superseded) * (is_over | is_early))
     return np.where(view.is_entry, values, np.float32(0)).astype(np.float32)
@@ -78,7 +87,9 @@ def _bounds(span: Span, now: int | None) -> tuple[int, int] | None:
     return None if span.begin is None or span.end is None else (span.begin, span.end)
 
 
-def preferred(corpus: Corpus, view: View, own: Floats, holds: Floats, total: Floats) -> Floats:
+def preferred(
+    corpus: Corpus, view: View, succeeded: Sequence[Succession], own: Floats, holds: Floats, total: Floats
+) -> Floats:
     """What an entry and its turns lack to come before another, its turns, and episodes about little else, whose place it
     has at the time asked about, where the query is about both. What a person wrote comes before its own turns too: they
     may say otherwise.
@@ -86,10 +97,12 @@ def preferred(corpus: Corpus, view: View, own: Floats, holds: Floats, total: Flo
     lacking: Floats = np.zeros(view.size, np.float32)
     if not (holds < 0).any():
         return lacking
-    until, since, senders = (each[: view.size] for each in (corpus.until, corpus.times, corpus.senders))
     facts = view.is_entry & view.there & ~corpus.is_episode[: view.size]
-    between, held = np.nonzero(facts & (holds < 0))[0], np.nonzero(facts & (holds >= 0) & (own > 0))[0]
-    over = between[own[between] > 0]
+    over = np.nonzero(facts & (holds < 0) & (own > 0))[0]
+    linked: dict[int, list[int]] = {}
+    for pair in succeeded:
+        for one, other in (pair, pair[::-1]):
+            linked.setdefault(one, []).append(other)
     entry_sources = corpus.entry_sources(view)
     by_episodes = corpus.is_episode[entry_sources.entries]
     episodes, told = entry_sources.entries[by_episodes], entry_sources.turns[by_episodes]
@@ -97,8 +110,10 @@ def preferred(corpus: Corpus, view: View, own: Floats, holds: Floats, total: Flo
         said = entry_sources.of(int(place))
         telling = [each for turn in said for each in episodes[told == turn].tolist()]
         others = [int(place), *said, *(each for each in telling if own[place] >= _ALIKE * own[each])]
-        for instead in _instead(int(place), between, held, since, until, senders):
+        for instead in _instead(int(place), linked, holds):
             turns = entry_sources.of(instead)
+            if not own[instead] > 0:
+                continue
             if view.rows[instead].edited:
                 shown, below = [instead], [*others, *turns]
             elif own[instead] >= _ALIKE * own[place]:
@@ -109,19 +124,42 @@ def preferred(corpus: Corpus, view: View, own: Floats, holds: Floats, total: Flo
     return lacking
 
 
-def _instead(place: int, between: Ints, held: Ints, since: Ints, until: Ints, senders: Ints) -> list[int]:
+def _instead(place: int, linked: Mapping[int, Sequence[int]], holds: Floats) -> list[int]:
     """What has the place of an entry at the time asked about: what came right after it or before, or after that."""
     found: list[int] = []
     waiting, seen = [place], {place}
     while waiting and len(seen) <= _MOST_OVER:
-        each = waiting.pop()
-        for others, reached in ((held, found), (between, waiting)):
-            is_next = (since[others] == until[each]) | (until[others] == since[each])
-            for other in others[is_next & (senders[others] == senders[place])].tolist():
-                if other not in seen:
-                    seen.add(other)
-                    reached.append(other)
+        for other in linked.get(waiting.pop(), ()):
+            if other not in seen:
+                seen.add(other)
+                (waiting if holds[other] < 0 else found).append(other)
     return found
+
+
+_AS_WELL = np.float32(0.7)
+"""A fact with so much of a turn's relevance says what is asked for as well as the turn does."""
+
+
+def told(corpus: Corpus, view: View, own: Floats) -> EntrySources:
+    """The turns that a fact, a plan or a line of the profile stands for: it answers as well as they do.
+
+    Of several that came from one turn, the most relevant does.
+    """
+    pairs = corpus.entry_sources(view)
+    entries, turns = pairs.entries, pairs.turns
+    relevant = np.where(corpus.is_statement[: view.size], own, np.float32(0))
+    best = pairs.best_of_entries(relevant)
+    answers = (relevant[entries] > 0) & (relevant[entries] >= best[turns])
+    answers &= relevant[entries] >= _AS_WELL * own[turns]
+    return EntrySources(entries[answers], turns[answers])
+
+
+def lifted(stand_ins: EntrySources, total: Floats) -> Floats:
+    """What an entry lacks to come before the turns that it stands for."""
+    lacking = total[stand_ins.turns] - total[stand_ins.entries] + _A_LITTLE
+    gained: Floats = np.zeros_like(total)
+    np.maximum.at(gained, stand_ins.entries, lacking)
+    return gained
 
 
 _RESTATED = 0.5

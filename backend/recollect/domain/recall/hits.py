@@ -8,7 +8,7 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from recollect.domain.entries.entry import PROFILE
+from recollect.domain.entries.entry import EPISODES, PROFILE
 from recollect.domain.paths import AGENT
 from recollect.domain.recall.corpus import Corpus
 from recollect.domain.recall.corpus_view import View
@@ -30,6 +30,8 @@ PASSAGE_CHARS = 800
 _LEAST_PASSAGE_CHARS = 240
 _BUDGET_SHARE = 8
 """Within a budget no hit takes more than this part of it."""
+_WHOLE = 2.0
+"""An episode with so many times the relevance of its best turn answers as a whole."""
 _LOOK_FURTHER = 4
 """How many times `top_k` are looked at for hits that still fit."""
 _SLICE = 2_000
@@ -168,19 +170,25 @@ def lengthen(hits: Sequence[Hit], words: Sequence[str], left: int) -> None:
 def _candidates(
     ranked: "Ranked", selection: Selection, without: Set[int]
 ) -> Iterator[tuple[list[int], IndexRow]]:
-    """Rows with their places, the best first; where stretches are wanted, turns with those around them that no
-    better one has, the turn's own place first.
+    """Rows with their places, the best first, without turns that a better entry tells; where stretches are wanted,
+    turns with those around them that no better one has, the turn's own place first.
     """
     corpus, view, covered = ranked.corpus, ranked.view, set(without)
+    told: set[int] = set()
+    retold: dict[int, IndexRow] = {}
     for place in _best_first(ranked, selection):
         row = view.rows[place]
         if place in without:
             continue
         if row.is_entry:
             cited = corpus.entry_sources(view).of(place)
-            turns = [view.rows[each] for each in cited]
-            if without.isdisjoint(cited) and _shows_entry(row, turns, selection.scope):
-                yield [place, *cited], with_sources(row, turns)
+            if without.isdisjoint(cited) and _shows_entry(ranked, place, cited, selection.scope):
+                told.update(ranked.scores.stand_ins.of(place))
+                if row.type == EPISODES:
+                    retold |= dict.fromkeys(cited, row)
+                yield [place, *cited], with_sources(row, [view.rows[each] for each in cited])
+        elif place in told or (place in retold and restates(row, [retold[place]])):
+            continue
         elif STRETCH not in selection.scope.types or row.type != TURN:
             yield [place], row
         elif place not in covered:
@@ -194,15 +202,20 @@ def _candidates(
             yield [place, *others], _stretch([view.rows[each] for each in around], row)
 
 
-def _shows_entry(entry: IndexRow, cited: Sequence[IndexRow], scope: Scope) -> bool:
+def _shows_entry(ranked: "Ranked", place: int, cited: Sequence[int], scope: Scope) -> bool:
     """Not one that came from turns of which none is left; nor, unless it is asked for, or a person wrote or pinned it,
-    one that says again what a turn says: that one it has brought along.
+    an episode or a case that says again what its turns say, of which one answers better.
     """
-    if (entry.sources and not cited) or not scope.takes_entry(entry, cited):
+    rows = ranked.view.rows
+    entry, turns = rows[place], [rows[each] for each in cited]
+    if (entry.sources and not turns) or not scope.takes_entry(entry, turns):
         return False
-    turns = [turn for turn in cited if scope.takes(turn)]
-    is_wanted = entry.edited or entry.pinned or scope.asks_for(entry)
-    return is_wanted or not turns or not restates(entry, turns)
+    if ranked.corpus.is_statement[place] or entry.edited or entry.pinned or scope.asks_for(entry):
+        return True
+    shown = [each for each in cited if scope.takes(rows[each])]
+    if not shown or ranked.answers_as_a_whole(place, shown):
+        return True
+    return not restates(entry, [rows[each] for each in shown])
 
 
 def _stretch(rows: Sequence[IndexRow], middle: IndexRow) -> IndexRow:
@@ -277,13 +290,14 @@ def _by_score(places: npt.NDArray[np.int64], total: Floats, first: int) -> Itera
 
 
 def _eligible(ranked: "Ranked", mode: Mode) -> npt.NDArray[np.bool_]:
-    """Rows that the search goes by; by words also the turns of an entry that holds them."""
+    """Rows that the search goes by; by words also the turns of a fact that holds them."""
     view, scores = ranked.view, ranked.scores
     nothing: Floats = np.zeros(view.size, np.float32)
     words = scores.parts.get("words", nothing)
     by_words = (words > 0) & view.there
     if view.is_entry.any():
-        by_words |= ranked.corpus.entry_sources(view).best_of_entries(words) > 0
+        of_facts = np.where(ranked.corpus.is_episode[: view.size], np.float32(0), words)
+        by_words |= ranked.corpus.entry_sources(view).best_of_entries(of_facts) > 0
     if mode == "keyword":
         return by_words
     by_meaning = view.embedded.copy() if "meaning" in scores.parts else np.zeros(view.size, np.bool_)
@@ -311,6 +325,20 @@ class Ranked:
     view: View
     scores: Scores
     words: tuple[str, ...]
+
+    def answers_as_a_whole(self, place: int, turns: Sequence[int]) -> bool:
+        """Whether an episode is far more relevant than each of its turns; or better, where all of it is wanted."""
+        if self.scores.wants_whole:
+            return bool(self.scores.total[place] > self.scores.total[turns].max())
+        return self._relevance(place) >= _WHOLE * max(map(self._relevance, turns))
+
+    def _relevance(self, place: int) -> float:
+        """By its own words and meaning."""
+        return sum(
+            float(self.scores.parts[name][place])
+            for name in ("words", "meaning")
+            if name in self.scores.parts
+        )
 
     def choose(self, selection: Selection, without: Set[int] = frozenset()) -> Chosen:
         """The best first. What says the same as a better hit adds its message ids to that one, some of them at most.

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from recollect.domain.recall.words import BASE_FORM, folded, question_share, words_in
+from recollect.domain.recall.words import BASE_FORM, folded, only_asks, words_in
 
 _sentence_end = re.compile(r"(?<=[.!?…\u061f\u06d4\u0964])\s+|(?<=[\u3002\uff01\uff1f\uff1b])|\n+").finditer
 _BEGINNING = 3
@@ -116,7 +116,6 @@ def _pieces(text: str, begin: int, end: int, longest: int) -> Iterator[tuple[int
 
 _LEAST_CHARS = 8
 _LEAST_UNSPACED = 3
-_LONGEST_QUESTION = 60
 _letters = re.compile(r"[^\W\d_]").findall
 _unspaced = re.compile(
     "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]"
@@ -167,4 +166,4 @@ def tells_nothing(text: str) -> bool:
     """Too short, or a question and nothing else: whoever asked once did not tell."""
     bare = text.strip()
     least = _LEAST_UNSPACED if _unspaced(bare) else _LEAST_CHARS
-    return len(bare) < least or (len(bare) <= _LONGEST_QUESTION and question_share(bare) > 0.99)
+    return len(bare) < least or only_asks(bare)

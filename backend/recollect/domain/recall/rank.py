@@ -7,9 +7,17 @@ import numpy as np
 import numpy.typing as npt
 
 from recollect.domain.recall.corpus import Corpus
-from recollect.domain.recall.corpus_view import Counts, Postings, View
+from recollect.domain.recall.corpus_view import Counts, EntrySources, Postings, View
 from recollect.domain.recall.dates import Span
-from recollect.domain.recall.entry_rank import brought, happened, preferred, validity
+from recollect.domain.recall.entry_rank import (
+    brought,
+    happened,
+    lifted,
+    preferred,
+    successions,
+    told,
+    validity,
+)
 from recollect.domain.recall.query import Query, speakers_named
 
 Floats = npt.NDArray[np.float32]
@@ -52,6 +60,8 @@ class Weights:
     """All of it a question, where people talk to each other."""
     user: float = 0.6
     """What the person said, where they talk to an assistant."""
+    own_question: float = -0.6
+    """The same, where they did nothing but ask: a question is no evidence."""
     instruction: float = 0.3
     preference: float = 0.1
     answer: float = 0.1
@@ -59,7 +69,7 @@ class Weights:
     reply: float = 0.3
     """What an assistant's reply inherits, where the query is about replies or wants a summary."""
     brought: float = 0.2
-    """How much of an entry's words and meaning goes to the turns it came from. Zero: nothing of it, nor its day."""
+    """How much of a fact's words and meaning goes to the turns it came from. Zero: nothing of it, nor its day."""
     held: float = 0.5
     """An entry that held at the time that the query names."""
     superseded: float = -1.0
@@ -79,6 +89,10 @@ class Scores:
 
     total: Floats
     parts: dict[str, Floats] = field(default_factory=dict)
+    stand_ins: EntrySources = field(default_factory=EntrySources.none)
+    """Facts, and the turns that each of them stands for: one hit."""
+    wants_whole: bool = False
+    """Whether a summary is asked for, or a time alone: what happened then."""
 
     def why(self, place: int) -> dict[str, float]:
         """The parts of one row's score; they add up to it."""
@@ -116,7 +130,8 @@ def score(
         total += inherited
     if view.is_entry.any():
         own = parts["words"] + parts.get("meaning", np.float32(0))
-        holds = validity(corpus, view, query.spans, now, weights.held, weights.superseded)
+        succeeded = successions(corpus, view)
+        holds = validity(corpus, view, succeeded, query.spans, now, weights.held, weights.superseded)
         parts |= {
             "validity": holds,
             # Of the best turn that an entry came from: who said it, and what stands around it.
@@ -128,8 +143,12 @@ def score(
             parts["happened"] = happened(corpus, view, parts["date"], holds)
         for name in ("validity", "turns", "pinned", "brought", "happened"):
             total += parts.get(name, np.float32(0))
-        parts["instead"] = preferred(corpus, view, own, holds, total)
+        parts["instead"] = preferred(corpus, view, succeeded, own, holds, total)
         total += parts["instead"]
+        stand_ins = told(corpus, view, own)
+        parts["sources"] = lifted(stand_ins, total)
+        whole = query.wants_summary or _asks_for_a_time_alone(corpus, view, query, parts["words"])
+        return Scores(total + parts["sources"], parts, stand_ins, whole)
     return Scores(total, parts)
 
 
@@ -163,6 +182,12 @@ def _dates(corpus: Corpus, view: View, query: Query, weights: Weights, words: Fl
     return {"date": np.maximum(on_date, then * is_meant)}
 
 
+def _asks_for_a_time_alone(corpus: Corpus, view: View, query: Query, words: Floats) -> bool:
+    """Something was said at the time that the query names, and nothing of it has a word of the query."""
+    then = within(corpus.times[: view.size], query.spans) & view.counted
+    return bool(then.any()) and not (words[then] > 0).any()
+
+
 def _circumstances(corpus: Corpus, view: View, query: Query, weights: Weights) -> dict[str, Floats]:
     """Who said it, and whether it is the kind of text that answers."""
     size = view.size
@@ -183,7 +208,8 @@ def _precedence(corpus: Corpus, view: View, query: Query, weights: Weights) -> d
         return {}
     size = view.size
     of_user = corpus.context(view).of_user
-    parts: dict[str, Floats] = {"user": np.float32(weights.user) * of_user}
+    said = np.where(corpus.only_asks[:size], weights.user + weights.own_question, weights.user)
+    parts: dict[str, Floats] = {"user": said.astype(np.float32) * of_user}
     if not query.wants_order:
         parts["instruction"] = np.float32(weights.instruction) * (of_user & corpus.instructs[:size])
         parts["preference"] = np.float32(weights.preference) * (of_user & corpus.prefers[:size])

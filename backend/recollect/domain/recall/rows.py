@@ -12,6 +12,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from recollect.domain.entries.entry import digest_of_text
+from recollect.domain.entries.links import successor_ids
 from recollect.domain.identity import key_within_user, turn_number
 from recollect.domain.markdown.entry_document import read_document
 from recollect.domain.markdown.front_matter import as_text, read_time, split_front_matter
@@ -53,16 +55,22 @@ class IndexRow:
     sources: tuple[str, ...] = ()
     """Of an entry: the turns it came from, each as the folder of its thread, `#` and the turn's id."""
     until: int = 0
-    """Of an entry: when it ceased to hold, in UTC milliseconds; 0 while it holds."""
+    """Of an entry: when it ceases to hold, in UTC milliseconds; 0 where nothing says so."""
     pinned: bool = False
     """Of an entry: a person wants it kept in view."""
     edited: bool = False
     """Of an entry: a person wrote it, whatever the turns say that it came from."""
+    superseded_by: str = ""
+    """Of an entry: the id of the one that holds instead."""
 
     @property
     def is_entry(self) -> bool:
         """A memory that was made of turns, or that a person wrote like one."""
         return self.type not in (TURN, NOTE)
+
+    def ended(self, now: int) -> int:
+        """When it ceased to hold; 0 while it holds."""
+        return self.until if self.until <= now else 0
 
     @property
     def digest(self) -> str:
@@ -71,6 +79,7 @@ class IndexRow:
             self.row_id, self.type, self.text, str(self.timestamp), self.thread_id, str(self.position),
             "\x01".join(self.message_ids), self.role, self.sender, self.agent_id, "\x01".join(self.tags), self.path,
             "\x01".join(self.sources), str(self.until), str(self.pinned), str(self.edited),
+            self.superseded_by,
         )  # fmt: skip
         return hashlib.sha256("\x00".join(fields).encode()).hexdigest()[:32]
 
@@ -163,7 +172,7 @@ class ThreadProgress:
         return self.vectors_to < self.words_to
 
 
-FORMAT = 4
+FORMAT = 5
 """Of rows and words. Raise it when either changes: every index is then rebuilt."""
 _COUNTED_WORDS = 20_000
 """Of a longer text each further word counts once: it is found by all of them, and is no heavier to search."""
@@ -224,10 +233,22 @@ def _entry_row(note: Note, kind: str, entry: Entry) -> IndexRow:
         sender=entry.extra.get("subject", "") or note.owner.rsplit("/", 1)[-1],
         path=note.path,
         sources=tuple(dict.fromkeys(source_of(*turn) for turn in turns if turn is not None)),
-        until=_time(entry.extra.get("until", "")),
+        until=end_of(entry),
         pinned=entry.extra.get("pinned") == "yes",
         edited=entry.extra.get("edited") == "yes",
+        superseded_by=next(iter(successor_ids(entry)), ""),
     )
+
+
+def end_of(entry: Entry) -> int:
+    """When it was superseded, or is said to end; of a plan also when its time is over. 0 where nothing says so."""
+    written = (_time(entry.extra.get(key, "")) for key in ("until", "lapses"))
+    return min(filter(None, written), default=0)
+
+
+def memory_digest(text: str, ended: int) -> str:
+    """Of what a memory says, and of when it ended where it did: another one means that it was changed."""
+    return digest_of_text(f"{text}\nuntil {ended}" if ended else text)
 
 
 def told(entry: Entry) -> str:

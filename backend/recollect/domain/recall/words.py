@@ -229,8 +229,11 @@ def _stemmer(language: str) -> Stemmer.Stemmer:
     return Stemmer.Stemmer(language, 0)
 
 
-_question_mark = re.compile(r"[?\uff1f\u061f\u2047]").search
+_question_mark = re.compile(r"[?\uff1f\u061f\u2047\u037e\u1367\ua60f]").search
 _sentences = re.compile(r"[^.!?\u3002\uff01\uff1f\u061f]+[.!?\u3002\uff01\uff1f\u061f]*").findall
+_clauses = re.compile(
+    r"[^.!?\u3002\uff01\uff1f\u061f\n,;:\uff0c\u3001\u060c\uff1b]+[.!?\u3002\uff01\uff1f\u061f]*"
+).findall
 _instruction = re.compile(
     r"(?:^|[.!?\n:;]\s*)(?:please\s+)?(?:always|never(?! mind))\s+\w+|\bfrom now on\b|\bplease remember\b"
     r"|\b(?:when(?:ever)?|any ?time|every time|each time|if) i ask\b|\bin (?:the )?future,"
@@ -242,6 +245,8 @@ _any_word = re.compile(r"\w+").findall
 _INSTRUCTION_WORDS = frozenset(["always", "never", "now", "remember", "ask", "future"])
 _HEAD = 400
 """An instruction or a preference is short, or stands at the beginning."""
+_ASKS = 0.8
+"""The least share of a question in what does nothing but ask: "I have a dog, where is a park?" tells something."""
 _LOOKED_AT = 4_000
 """A longer text says what it is in its beginning."""
 
@@ -257,6 +262,18 @@ def question_share(text: str) -> float:
     sentences: list[str] = _sentences(text[:_LOOKED_AT])
     asking = sum(len(sentence) for sentence in sentences if _question_mark(sentence))
     return asking / max(1, sum(map(len, sentences)))
+
+
+def only_asks(text: str) -> bool:
+    """Whether every sentence is a question, and no more than a word or two stand beside the clause that asks."""
+    if not is_question(text):
+        return False
+    head = text[:_LOOKED_AT]
+    if any(_any_word(sentence) and not _question_mark(sentence) for sentence in _sentences(head)):
+        return False
+    clauses: list[str] = _clauses(head)
+    asking = sum(len(clause) for clause in clauses if _question_mark(clause))
+    return asking > _ASKS * sum(map(len, clauses))
 
 
 def is_instruction(text: str) -> bool:

@@ -159,8 +159,9 @@ def print_forgotten(result: Json) -> None:
 def print_hits(found: Json, user: str) -> None:
     for hit in found["hits"]:
         who = hit["sender_id"] or hit["role"] or hit["type"]
+        end = f" until {shown_time(hit['until'])}" if hit["until"] else ""
         say(
-            f"{hit['score']:.2f}  {shown_time(hit['timestamp'])}  {who}  {hit['path'] or hit['thread_id'] or ''}"
+            f"{hit['score']:.2f}  {shown_time(hit['timestamp'])}{end}  {who}  {hit['path'] or hit['thread_id'] or ''}"
         )
         for line in hit["text"].splitlines():
             say(f"      {line}")

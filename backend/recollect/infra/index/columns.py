@@ -40,6 +40,7 @@ SCHEMA = pa.schema(
         pa.field("until", pa.int64()),
         pa.field("pinned", pa.bool_()),
         pa.field("edited", pa.bool_()),
+        pa.field("superseded_by", _TEXT),
         pa.field("timestamp", pa.int64()),
         pa.field("owner", _TEXT),
         pa.field("digest", _TEXT),
@@ -51,7 +52,7 @@ _ORDER = [("thread_id", "ascending"), ("position", "ascending"), ("row_id", "asc
 _OF_ROW = tuple(field.name for field in fields(IndexRow))
 """The columns that make an IndexRow, in the order of its fields."""
 
-_SHARED = frozenset({"type", "thread_id", "role", "sender", "agent_id", "path"})
+_SHARED = frozenset({"type", "thread_id", "role", "sender", "agent_id", "path", "superseded_by"})
 
 
 def vector_fields(dimensions: int) -> list[pa.Field]:

@@ -6,13 +6,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from recollect.domain.entries.consolidate import lapsed
-from recollect.domain.entries.entry import FORESIGHT, PROFILE, KnownEntry, digest_of_text
+from recollect.domain.entries.entry import FORESIGHT, PROFILE, KnownEntry
 from recollect.domain.entries.profile import place_on_page
 from recollect.domain.markdown.front_matter import read_time
 from recollect.domain.model import Thread
 from recollect.domain.paths import owner_folder
 from recollect.domain.prompt import Memory
-from recollect.domain.recall.rows import Vectors, told
+from recollect.domain.recall.rows import Vectors, end_of, memory_digest, told
 from recollect.infra.journal.entries import SqlEntryStore
 from recollect.infra.journal.threads import SqlThreadStore
 from recollect.service.recall.corpus_cache import CorpusCache
@@ -46,14 +46,14 @@ class AlwaysOnMemories:
     async def of(self, thread: Thread, injected: Mapping[str, str], now: int) -> AlwaysOn:
         """The profile and what is due where the epoch has neither yet; corrections whenever there are any."""
         owner = owner_folder(thread.space, thread.user_id)
-        corrections = await self._corrections(thread.space, owner, injected)
+        corrections = await self._corrections(thread.space, owner, injected, now)
         fresh = not any(memory_id.startswith("pr-") for memory_id in injected)
         profile = await self._profile(thread.space, owner) if fresh else []
         due = await self._due(thread.space, owner, injected, now)
         return AlwaysOn(
             tuple(corrections),
-            tuple([_memory(line) for line in profile if await self._has_place(line, thread)]),
-            tuple([_memory(plan) for plan in due if await self._has_place(plan, thread)]),
+            tuple([_memory(line, now) for line in profile if await self._has_place(line, thread)]),
+            tuple([_memory(plan, now) for plan in due if await self._has_place(plan, thread)]),
         )
 
     async def _has_place(self, entry: KnownEntry, thread: Thread) -> bool:
@@ -66,15 +66,19 @@ class AlwaysOnMemories:
             tags.update(told.tags if told is not None else ())
         return not tags.isdisjoint(thread.tags) or (entry.kind == PROFILE and not tags)
 
-    async def _corrections(self, space: str, owner: str, injected: Mapping[str, str]) -> list[Memory]:
+    async def _corrections(
+        self, space: str, owner: str, injected: Mapping[str, str], now: int
+    ) -> list[Memory]:
         """The epoch holds each of these in another version, the newest first."""
         corrected: list[Memory] = []
         held = [memory_id for memory_id in injected if memory_id.startswith(_ENTRY_MARKS)]
         for entry in await self.entries.some(space, owner, held):
-            now = await self._instead(entry) if not entry.holds else entry
-            if now is None or injected.get(now.entry_id) == digest_of(now):
+            instead = await self._instead(entry) if not entry.holds else entry
+            if instead is None:
                 continue
-            corrected.append(_memory(now, correction=True))
+            memory = _memory(instead, now, correction=True)
+            if injected.get(memory.id) != memory.digest:
+                corrected.append(memory)
         return corrected
 
     async def _instead(self, entry: KnownEntry) -> KnownEntry | None:
@@ -112,17 +116,15 @@ def _is_due(plan: KnownEntry, now: int) -> bool:
     return begins <= now + _AHEAD_MS and not lapsed(plan, now)
 
 
-def digest_of(entry: KnownEntry) -> str:
-    """Of what it says, as its row in the index has it."""
-    return digest_of_text(told(entry.entry))
-
-
-def _memory(entry: KnownEntry, *, correction: bool = False) -> Memory:
+def _memory(entry: KnownEntry, now: int, *, correction: bool = False) -> Memory:
+    """As its row in the index would give it."""
+    end, text = end_of(entry.entry), told(entry.entry)
+    ended = end if end <= now else 0
     threads = {source.thread_id for source in entry.sources}
     return Memory(
         id=entry.entry_id,
-        digest=digest_of(entry),
-        text=told(entry.entry),
+        digest=memory_digest(text, ended),
+        text=text,
         sender="",
         role="",
         timestamp=entry.entry.when,
@@ -131,6 +133,7 @@ def _memory(entry: KnownEntry, *, correction: bool = False) -> Memory:
         score=1.0,
         type=entry.kind,
         correction=correction,
+        ended=ended,
     )
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 
 from recollect.domain.access import Caller
 from recollect.domain.breaker import Breaker
-from recollect.domain.entries.entry import CASES, PROFILE, digest_of_text, text_key
+from recollect.domain.entries.entry import CASES, PROFILE, text_key
 from recollect.domain.identity import turn_number
 from recollect.domain.model import JsonObject, Thread
 from recollect.domain.paths import thread_folder
@@ -17,7 +17,7 @@ from recollect.domain.prompt import Memory, render_memories
 from recollect.domain.recall.hits import Hit, Scope, Selection, tokens
 from recollect.domain.recall.passages import Floor, best_passage, tells_nothing
 from recollect.domain.recall.query import Exchange, read_query
-from recollect.domain.recall.rows import IndexRow, Vectors
+from recollect.domain.recall.rows import IndexRow, Vectors, memory_digest
 from recollect.domain.recall.words import words_asked_for
 from recollect.errors import RecollectError
 from recollect.service.chat.always_on_memories import (
@@ -194,7 +194,7 @@ class RecallSource:
         # Half of the time is for the embedding model: one that hangs must leave enough for a search by words.
         search = Search(query, selection=selection, now=now, before=before, embed_seconds=self._deadline / 2)
         found = await self._recall.search(caller, search)
-        new, passed_over = await asyncio.to_thread(_new, found.hits, thread, known)
+        new, passed_over = await asyncio.to_thread(_new, found.hits, thread, known, now)
         similarity = await self._alike(thread, found.vector, new)
         always_on = AlwaysOn()
         if self._always_on is not None:
@@ -203,7 +203,7 @@ class RecallSource:
         def chosen() -> list[Memory]:
             near = self._near(new, query, before[0], similarity, now, passed_over)
             words = read_query("\n".join((query, *before)), now).words
-            hits = tuple(_memory(hit, words, known, max_tokens) for hit in near)
+            hits = tuple(_memory(hit, words, known, max_tokens, now) for hit in near)
             offered = [*always_on.corrections, *without_repeats(always_on.corrections, hits)]
             rest = without_repeats(offered, (*always_on.due, *always_on.profile))
             return _fitting(offered, rest, max_tokens, passed_over)
@@ -251,14 +251,14 @@ def _needless(query: str, max_tokens: int) -> str | None:
     return None
 
 
-def _new(hits: Sequence[Hit], thread: Thread, known: Known) -> tuple[list[Hit], Counter[str]]:
+def _new(hits: Sequence[Hit], thread: Thread, known: Known, now: int) -> tuple[list[Hit], Counter[str]]:
     """The best hits that the prompt does not hold, and how many others there are, by the reason."""
-    reasons = [(hit, _why_not(hit.row, thread, known)) for hit in hits]
+    reasons = [(hit, _why_not(hit.row, thread, known, now)) for hit in hits]
     passed_over = Counter(reason for _, reason in reasons if reason is not None)
     return [hit for hit, reason in reasons if reason is None][:TOP_K], passed_over
 
 
-def _why_not(row: IndexRow, thread: Thread, known: Known) -> str | None:
+def _why_not(row: IndexRow, thread: Thread, known: Known, now: int) -> str | None:
     """None where it says something that the prompt does not hold as it is now."""
     if (row.thread_id, row.position) in known.window or _is_of_window(row, thread, known):
         return "in the window"
@@ -269,7 +269,7 @@ def _why_not(row: IndexRow, thread: Thread, known: Known) -> str | None:
         and row.position >= known.next_position
     ):
         return "said later"
-    if known.injected.get(row.row_id) == digest_of_text(row.text):
+    if known.injected.get(row.row_id) == memory_digest(row.text, row.ended(now)):
         return "in the epoch already"
     if row.role in ("system", "tool"):
         return "not said by anybody"
@@ -311,14 +311,14 @@ def _statement(memory: Memory) -> str:
     return text_key(line or memory.text)
 
 
-def _memory(hit: Hit, words: Sequence[str], known: Known, max_tokens: int) -> Memory:
+def _memory(hit: Hit, words: Sequence[str], known: Known, max_tokens: int, now: int) -> Memory:
     row = hit.row
     share = max(_LEAST_TOKENS // 2, max_tokens // _SHARES)
     chars_a_token = len(row.text) / max(1, careful_tokens(row.text))
     text, _ = best_passage(row.text, words, max(1, int(share * chars_a_token)))
     return Memory(
         id=row.row_id,
-        digest=digest_of_text(row.text),
+        digest=memory_digest(row.text, row.ended(now)),
         text=text,
         sender=row.sender,
         role=row.role,
@@ -328,6 +328,7 @@ def _memory(hit: Hit, words: Sequence[str], known: Known, max_tokens: int) -> Me
         score=hit.score,
         type=row.type,
         correction=row.row_id in known.injected,
+        ended=row.ended(now),
     )
 
 

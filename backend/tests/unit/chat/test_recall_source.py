@@ -249,6 +249,25 @@ async def test_what_the_user_says_now_or_said_just_before_is_not_quoted_from_els
     assert recalled.passed_over == {"says the same": 2}
 
 
+@pytest.mark.parametrize(
+    "asked", ["Hmm, where is it that my sister Marta wants to live next year?", "玛尔塔住在哪里？"]
+)  # noqa: RUF001
+async def test_a_question_that_was_asked_before_is_not_quoted(asked: str) -> None:
+    recalled = await recall(Memories(row(asked), row("I have a sister Marta, does she like Porto?", 2)))
+    assert texts(recalled) == ["I have a sister Marta, does she like Porto?"]
+    assert recalled.passed_over == {"tells nothing": 1}
+
+
+async def test_a_fact_that_ended_since_it_was_quoted_comes_again_with_its_end() -> None:
+    home = replace(row("Marta lives in Porto", thread_id=""), row_id="fa-1", type="facts", until=NOW)
+    before = (await recall(Memories(replace(home, until=NOW + 1)))).memories[0]
+    again = await recall(Memories(home), known=Known(injected={"fa-1": before.digest}))
+    assert before.ended == 0
+    assert [(memory.correction, memory.ended) for memory in again.memories] == [(True, NOW)]
+    held = await recall(Memories(home), known=Known(injected={"fa-1": again.memories[0].digest}))
+    assert held.passed_over == {"in the epoch already": 1}
+
+
 async def test_a_context_that_is_too_small_gets_no_memories() -> None:
     assert (await recall(Memories(row()), max_tokens=20)).left_out == "the context is too small for memories"
 

@@ -7,10 +7,10 @@ from recall_metrics import score
 
 
 class Answering:
-    """A client whose search finds an entry and the turn it came from."""
+    """A client whose search finds an episode, a fact and a note."""
 
     async def call(self, method: str, path: str, **given: object) -> dict[str, object]:
-        found = [("facts", "f" * 400, ["m1"]), ("turn", "t" * 400, ["m1"]), ("note", "n", [])]
+        found = [("episodes", "e" * 400, ["m1", "m2"]), ("facts", "f" * 400, ["m1"]), ("note", "n", [])]
         return {
             "hits": [{"type": kind, "text": text, "message_ids": ids} for kind, text, ids in found],
             "degraded": [],
@@ -22,8 +22,10 @@ def doors() -> Doors:
     return Doors(None, Answering(), 50)  # type: ignore[arg-type]
 
 
-async def test_an_entry_counts_by_the_messages_it_came_from_and_by_its_text(doors: Doors) -> None:
+async def test_a_fact_stands_for_its_messages_and_an_episode_for_none_and_their_texts_count(doors: Doors) -> None:
     answer = await doors.ask(Query("ann", "what?", 0))
-    assert [hit.message_ids for hit in answer.hits] == [("m1",), ("m1",), ()]
+    assert [hit.message_ids for hit in answer.hits] == [(), ("m1",), ()]
+    assert score(answer.hits, frozenset(["m2"])).at_20 == 0
     assert sum(len(hit.text) for hit in answer.hits) == 801
-    assert score(answer.hits[:1], frozenset(["m1"])).at_5 == 1
+    assert score(answer.hits[:1], frozenset(["m1"])).at_5 == 0
+    assert score(answer.hits, frozenset(["m1"])).reciprocal_rank == 1

@@ -1,14 +1,14 @@
-"""Entries among the hits: where they belong, what they show, and when they would only say a turn again."""
+"""Entries among the hits: where they belong, what they show, and which turns they stand for."""
 
 from dataclasses import replace
 
 import pytest
 
-from recollect.domain.entries.entry import PROFILE
+from recollect.domain.entries.entry import EPISODES, PROFILE
 from recollect.domain.recall.hits import Hit, Ranked, Scope, Selection
 from recollect.domain.recall.query import read_query
 from recollect.domain.recall.rows import IndexRow
-from tests.unit.made_rows import T0, corpus_of, found, remembered, said, scores_of
+from tests.unit.made_rows import MINUTE, T0, corpus_of, found, remembered, said, scores_of, unit
 
 TALK = (
     said(1, "My sister moved to Porto last week", tags=("home",)),
@@ -41,22 +41,75 @@ def test_a_kind_is_asked_for_in_the_singular_and_the_plural(name: str) -> None:
     assert hits(JOB, types=frozenset([name])).keys() == {"fa-1"}
 
 
-def test_an_entry_that_says_a_turn_again_gives_way_to_it() -> None:
-    assert hits(MOVE).keys() == {"t1:1", "t2:1"}
+def test_a_fact_and_its_message_are_one_hit_that_scores_no_less_than_the_message() -> None:
+    alone, together = hits(), hits(MOVE)
+    assert together.keys() == {"fa-2", "t2:1"}
+    assert together["fa-2"].message_ids == ["t1-m1"]
+    assert together["fa-2"].score >= alone["t1:1"].score
+    assert sum(together["fa-2"].why.values()) == pytest.approx(together["fa-2"].score, abs=1e-3)
 
 
-def test_an_entry_that_says_a_turn_again_is_shown_where_it_is_asked_for() -> None:
-    assert hits(MOVE, types=frozenset(["turn", "fact"])).keys() == {"t1:1", "t2:1", "fa-2"}
+@pytest.mark.parametrize("scope", [{"types": frozenset(["turn"])}, {"since": T0 + 1}])
+def test_a_message_stands_for_itself_where_its_fact_is_out_of_scope(scope: dict[str, object]) -> None:
+    assert hits(MOVE, **scope).keys() == {"t1:1", "t2:1"}
 
 
-@pytest.mark.parametrize("mark", ["edited", "pinned"])
-def test_an_entry_that_a_person_wrote_or_pinned_gives_way_to_no_turn(mark: str) -> None:
-    assert hits(replace(MOVE, **{mark: True})).keys() == {"t1:1", "t2:1", "fa-2"}  # type: ignore[arg-type]
+def test_a_message_of_which_its_fact_says_something_else_stays() -> None:
+    rows = (
+        said(1, "Rex barks at night, and my sister bought a boat"),
+        remembered("fa-1", "Ann's dog Rex barks at night", "t1:1"),
+        said(2, "Else"),
+    )
+    assert [hit.row.row_id for hit in found(corpus_of(rows), "Who bought a boat?")] == ["t1:1"]
 
 
-def test_an_entry_that_says_more_than_its_turns_stands_beside_them() -> None:
-    news = remembered("fa-3", "Porto became the home town of Marta Silva, a nurse by profession", "t1:2")
-    assert hits(news).keys() == {"t1:1", "t1:2", "t2:1", "fa-3"}
+def test_of_two_facts_of_one_message_the_one_that_answers_takes_its_place() -> None:
+    rows = (
+        said(1, "Rex barks at night, and my sister bought a boat"),
+        remembered("fa-1", "Ann's dog Rex barks at night", "t1:1"),
+        remembered("fa-2", "Ann's sister bought a boat", "t1:1"),
+        said(2, "Else"),
+    )
+    assert [hit.row.row_id for hit in found(corpus_of(rows), "Who bought a boat?")] == ["fa-2"]
+
+
+def test_a_fact_that_ended_takes_the_place_of_its_message_and_says_when() -> None:
+    old = replace(MOVE, until=T0 + 1, superseded_by="fa-3")
+    new = remembered("fa-3", "Ann's sister left Porto", "t1:2", timestamp=T0 + 1)
+    chosen = found(corpus_of((*TALK, old, new)), "Ann's sister Porto")
+    assert [hit.row.row_id for hit in chosen] == ["fa-3", "fa-2", "t2:1"]
+    assert (chosen[1].row.until, chosen[1].row.superseded_by) == (T0 + 1, "fa-3")
+
+
+TRIP = (
+    said(1, "We took the train"),
+    said(2, "The hotel was full", "Bob"),
+    said(3, "So we slept in the harbour"),
+    said(4, "And nobody asked for a ticket", "Bob"),
+    said(9, "Nothing new", thread="t2", timestamp=T0 + 90 * 24 * 60 * MINUTE),
+)
+TOLD = remembered(
+    "ep-1", "We took the train. The hotel was full.", *(f"t1:{n}" for n in range(1, 5)), kind=EPISODES
+)
+
+
+@pytest.mark.parametrize("query", ["What happened on 13 May 2023?", "Give me a recap"])
+def test_an_episode_answers_what_happened_and_its_messages_are_not_told_again(query: str) -> None:
+    vectors = {row.row_id: unit(1, number) for number, row in enumerate((*TRIP, TOLD))}
+    chosen = found(corpus_of((*TRIP, TOLD), vectors), query, vector=unit(1, 9))
+    episode, *others = [hit for hit in chosen if hit.row.row_id != "t2:9"]
+    assert (episode.row.row_id, episode.message_ids) == ("ep-1", [f"t1-m{n}" for n in range(1, 5)])
+    assert {hit.row.row_id for hit in others} == {"t1:3", "t1:4"}
+
+
+def test_an_episode_that_is_far_more_relevant_than_each_of_its_messages_is_shown() -> None:
+    whole = replace(TOLD, text="Train, full hotel, harbour, ticket")
+    assert next(iter(found(corpus_of((*TRIP, whole)), "train hotel harbour ticket"))).row.row_id == "ep-1"
+
+
+def test_a_message_that_answers_alone_is_not_told_again_by_its_episode() -> None:
+    chosen = [hit.row.row_id for hit in found(corpus_of((*TRIP, TOLD)), "Which hotel was full?")]
+    assert chosen == ["t1:2"]
 
 
 def test_an_entry_stands_for_a_turn_that_is_out_of_scope() -> None:

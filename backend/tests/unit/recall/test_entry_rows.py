@@ -50,9 +50,14 @@ def test_a_title_that_is_not_the_text_stands_above_it() -> None:
 
 
 def test_an_entry_says_until_when_it_held_and_whether_it_is_pinned() -> None:
-    extra = {"until": "2026-05-09T00:00:00Z", "pinned": "yes"}
+    extra = {"until": "2026-05-09T00:00:00Z", "superseded_by": "fa-2", "pinned": "yes"}
     (row,) = file_rows(FILE, text_of(replace(MOVE, extra=extra)))
-    assert (row.until, row.pinned) == (1_778_284_800_000, True)
+    assert (row.until, row.superseded_by, row.pinned) == (1_778_284_800_000, "fa-2", True)
+
+
+def test_a_plan_holds_until_it_lapses() -> None:
+    (row,) = file_rows(FILE, text_of(replace(MOVE, extra={"lapses": "2026-05-09T00:00:00Z"})))
+    assert (row.ended(row.until - 1), row.ended(row.until)) == (0, 1_778_284_800_000)
 
 
 @pytest.mark.parametrize("until", ["", "soon"])

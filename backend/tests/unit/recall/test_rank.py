@@ -325,3 +325,15 @@ def test_where_a_time_is_all_that_is_asked_for_nothing_else_decides() -> None:
 def test_the_words_of_a_date_are_looked_for_where_nothing_was_said_on_it() -> None:
     rows = [said(1, "the deadline is 8 June 2025", thread="a"), said(2, "the deadline, again", thread="b")]
     assert order(corpus_of(rows), "the deadline of 8 June 2025")[0] == "a:1"
+
+
+def test_with_an_assistant_what_the_person_only_asked_comes_after_what_they_stated() -> None:
+    rows = (
+        said(1, "Where is my boat in Porto?"),
+        answered(2, "I do not know"),
+        said(5, "My boat in Porto is blue", thread="t2"),
+        answered(6, "Nice", thread="t2"),
+    )
+    first, *others = found(corpus_of(rows), "boat in Porto")
+    assert (first.row.row_id, others[0].row.row_id) == ("t2:5", "t1:1")
+    assert first.score > others[0].score + 0.5

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recollect.domain.recall.words import words_asked_for, words_in
+from recollect.domain.recall.words import only_asks, words_asked_for, words_in
 from tests.unit.awkward_text import texts
 
 FOUND = [
@@ -196,3 +196,21 @@ def test_what_is_written_onto_a_word_does_not_hide_it(text: str, query: str) -> 
 @pytest.mark.parametrize("word", ["בית", "שלום", "বই", "কে"])
 def test_a_short_word_stays_whole(word: str) -> None:
     assert word in words_in(word)
+
+
+@pytest.mark.parametrize(
+    ("text", "asks"),
+    [
+        ("Where do I live?", True),
+        ("Hey, do you remember where my sister lives? And since when?", True),
+        ("我住在哪里？", True),
+        ("أين أسكن؟", True),
+        ("Where do I live? 🙂", True),
+        ("I live in Porto.", False),
+        ("I live in Porto. Where do you live?", False),
+        ("I live in Porto with my dog Rex, where is a park?", False),
+        ("", False),
+    ],
+)
+def test_a_text_only_asks_where_it_tells_nothing_besides(text: str, asks: bool) -> None:
+    assert only_asks(text) is asks
