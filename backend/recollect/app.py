@@ -136,7 +136,7 @@ class App(Assembly):
             model,
             self.fail_points,
             self.clock,
-            strategies=lambda closed, now: self.tuning().after_cell(closed, now),
+            strategies=lambda closed, now: self.tuning().after_cell(closed),
             most_waiting=self.settings.limits.backlog,
         )
         return {BOUNDARY: boundaries.look, FLUSH: boundaries.finish}
@@ -161,7 +161,8 @@ class App(Assembly):
         """Without a model, only episodes are made."""
         model_calls = None if model is None else CachedModelCalls(model, self.model_answers, self.fail_points)
         prompts = self.prompt_texts
-        extractor = Extractor(model_calls, prompts, live_prefix, self.settings.mask_secrets)
+        language = self.settings.memorize.language or ""
+        extractor = Extractor(model_calls, prompts, live_prefix, self.settings.mask_secrets, language)
         remembering = Remembering(
             self.cell_texts,
             self.entry_store,
@@ -172,18 +173,15 @@ class App(Assembly):
             self.memory_locks,
             self.fail_points,
         )
-        cases = Cases(self.cell_texts, self.entry_store, self.people, extractor, remembering)
+        cases = Cases(self.cell_texts, self.people, extractor, remembering)
         maker = SkillMaker(model_calls, prompts)
         skills = Skills(
             self.entry_store, self.model_answers, self.shelf, maker, SkillDeletions(self.entry_store)
         )
         work = StrategyWork(
+            remembering.handle,
             {
-                "episode": remembering.handle,
-                "facts": remembering.handle,
-                "foresight": remembering.handle,
                 "profile": Profiles(self.entry_store, self.memory_locks).handle,
-                "case": cases.handle,
                 "skill": skills.handle,
             },
             self.tuning,

@@ -138,15 +138,25 @@ class MemorizeSettings(_Group):
     max_chars: int = Field(
         6_500, ge=100, description="Most characters in a memcell; of long messages only a part counts."
     )
+    language: str | None = Field(
+        None,
+        max_length=60,
+        description="Language of memories, such as German; unset: that of the conversation.",
+    )
     model_timeout_seconds: float = Field(
         60, gt=0, le=3600, description="Time limit for a background call to the model."
     )
 
 
 class StrategySettings(_Group):
-    """Whether and when one strategy runs. Unset values are the strategy's own."""
+    """Whether a strategy runs that works on memcells: they share one job and one call of the model."""
 
     enabled: bool = Field(True, description="Whether the strategy runs.")
+
+
+class TimedStrategySettings(StrategySettings):
+    """Whether and when a strategy runs that follows others. Unset values are the strategy's own."""
+
     every: int | None = Field(
         None, ge=1, le=10_000, description="Run once every N events, on all events since the last run."
     )
@@ -164,9 +174,9 @@ class StrategiesSettings(_Group):
     episode: StrategySettings = StrategySettings()
     facts: StrategySettings = StrategySettings()
     foresight: StrategySettings = StrategySettings()
-    profile: StrategySettings = StrategySettings()
+    profile: TimedStrategySettings = TimedStrategySettings()
     case: StrategySettings = StrategySettings()
-    skill: StrategySettings = StrategySettings()
+    skill: TimedStrategySettings = TimedStrategySettings()
 
 
 class JobSettings(_Group):

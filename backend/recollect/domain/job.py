@@ -50,6 +50,10 @@ class Preempted(Exception):
     """Raised by a handler that had to make way. The job is due again at once, in its place, as if it had not run."""
 
 
+class GivenUp(Exception):
+    """Raised by a handler that must not run again unasked. The job is dead at once."""
+
+
 class NotYet(Exception):
     """Raised by a handler that has to wait. The job is due again after `delay_ms`; this is not counted as a failure."""
 

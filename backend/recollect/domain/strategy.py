@@ -8,13 +8,15 @@ from typing import Literal
 from recollect.domain.entries.entry import CASES, FACTS
 from recollect.domain.job import Job, JobSpec
 from recollect.domain.model import JsonObject, ThreadRef
-from recollect.domain.paths import agent_folder, owner_folder
+from recollect.domain.paths import owner_folder
 
 STRATEGY = "strategy"
 """The kind of job that runs a strategy."""
 HELD = 253_402_300_799_000
 """When a job is due that waits for more events of its kind: at the end of all times, unless they come."""
 
+STRATEGIES_OF = "strategies"
+"""In the payload of a memcell's job: which of them it runs."""
 CAUSES = "causes"
 """In a job's payload: what set it off."""
 
@@ -23,7 +25,10 @@ Event = Literal["memcell closed", "facts changed", "case written"]
 
 @dataclass(frozen=True, slots=True)
 class Trigger:
-    """When a strategy runs after its event: at once, unless one of these says otherwise."""
+    """When a strategy runs after its event: at once, unless one of these says otherwise.
+
+    Those that work on memcells always run at once: they share one job.
+    """
 
     every: int = 1
     """Run once every N events, on all events since the last run."""
@@ -47,19 +52,19 @@ class Strategy:
     trigger: Trigger = Trigger()
     for_mode: Literal["chat", "agent"] = "chat"
     """Whose memory it makes: the user's, or the agent's."""
-    own_lane: bool = False
-    """It may wait, and keeps nothing else waiting."""
 
 
 STRATEGIES: tuple[Strategy, ...] = (
     Strategy("episode", "memcell closed"),
     Strategy("facts", "memcell closed"),
     Strategy("foresight", "memcell closed"),
-    Strategy("profile", "facts changed", Trigger(idle_seconds=2.0), own_lane=True),
+    Strategy("profile", "facts changed", Trigger(idle_seconds=2.0)),
     Strategy("case", "memcell closed", for_mode="agent"),
-    Strategy("skill", "case written", for_mode="agent", own_lane=True),
+    Strategy("skill", "case written", for_mode="agent"),
 )
 """All there are: whoever adds one adds it here."""
+ON_CELLS = tuple(strategy for strategy in STRATEGIES if strategy.on == "memcell closed")
+"""They share one job and one answer of the model."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,22 +84,14 @@ class Tuning:
             for strategy in self._on(event)
         ]
 
-    def after_cell(self, closed: "ClosedCell", now: int) -> list[JobSpec]:
-        """What the closing of a memcell sets off; an agent's memory only where it used tools."""
-        about = {"cell": closed.memcell_id}
-        user, agent = owner_folder(closed.space, closed.user_id), agent_folder(closed.space, closed.agent_id)
-        return [
-            _job(
-                strategy,
-                self.triggers[strategy.name],
-                closed.space,
-                user if strategy.for_mode == "chat" else agent,
-                about,
-                now,
-            )
+    def after_cell(self, closed: "ClosedCell") -> list[JobSpec]:
+        """What the closing of a memcell sets off: one job; an agent's memory only where it used tools."""
+        names = [
+            strategy.name
             for strategy in self._on("memcell closed")
             if strategy.for_mode == "chat" or closed.has_tools
         ]
+        return [cell_job(closed.space, closed.user_id, closed.memcell_id, names)] if names else []
 
     def after_person(self, kinds: Collection[str], space: str, owner: str, now: int) -> list[JobSpec]:
         """What follows when a person changed an owner's entries of these kinds."""
@@ -150,16 +147,33 @@ def tuning_of(triggers: Mapping[str, Trigger | None], mode: Literal["chat", "age
     return Tuning({name: trigger for name, trigger in chosen.items() if trigger is not None})
 
 
-def _job(
-    strategy: Strategy, trigger: Trigger, space: str, owner: str, subject: JsonObject, now: int
+def cell_job(
+    space: str, user_id: str, memcell_id: str, strategies: Sequence[str], *, asked: bool = False
 ) -> JobSpec:
-    own = strategy.own_lane or trigger != Trigger()
-    about: Sequence[object] = () if strategy.own_lane else tuple(subject.values())
+    """The job that makes all of a memcell's memories; `asked`: also those of strategies that are switched off."""
+    owner = owner_folder(space, user_id)
+    payload: JsonObject = {STRATEGIES_OF: list(strategies), "owner": owner, "cell": memcell_id}
     return JobSpec(
         kind=STRATEGY,
-        lane=own_lane(strategy.name, owner) if own else memory_lane(owner),
-        payload={"strategy": strategy.name, "owner": owner, **subject},
-        dedupe=":".join([strategy.name, *map(str, about)]),
+        lane=memory_lane(owner),
+        payload={**payload, "asked": True} if asked else payload,
+        dedupe=":".join([*strategies, memcell_id]),
+    )
+
+
+def strategies_of(job: Job) -> list[str]:
+    """The names of the strategies that a job runs."""
+    return [str(name) for name in job.payload.get(STRATEGIES_OF) or [job.payload["strategy"]]]
+
+
+def _job(
+    strategy: Strategy, trigger: Trigger, space: str, owner: str, causes: JsonObject, now: int
+) -> JobSpec:
+    return JobSpec(
+        kind=STRATEGY,
+        lane=own_lane(strategy.name, owner),
+        payload={"strategy": strategy.name, "owner": owner, **causes},
+        dedupe=strategy.name,
         delay_ms=trigger.delay_ms(now),
         restart=trigger.idle_seconds > 0,
         every=trigger.every,

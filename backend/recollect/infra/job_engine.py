@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mappin
 from contextlib import asynccontextmanager, contextmanager, suppress
 from functools import partial
 
-from recollect.domain.job import Job, NotYet, Preempted, Unfinished
+from recollect.domain.job import GivenUp, Job, NotYet, Preempted, Unfinished
 from recollect.errors import OverQuota, Unavailable
 from recollect.failpoints import FailPoints
 from recollect.infra.journal.jobs import SqlJobStore
@@ -33,7 +33,7 @@ class JobEngine:
     """Every job runs at least once, and its handler may run twice: handlers are idempotent.
 
     A handler that raises Unavailable or OverQuota is tried again for as long as it takes; any other error counts, and
-    a job that fails too often is set aside as dead. A handler that outlives its lease is abandoned and run again.
+    a job that fails too often, or raises GivenUp, is set aside as dead. A handler that outlives its lease is abandoned and run again.
     One that raises Preempted is put back as it was: its attempts, its error and its place stay what they were.
     """
 
@@ -326,7 +326,7 @@ class JobEngine:
         self.failed += 1
         attempts = job.attempts + 1
         reason = f"{type(error).__name__}: {error}"
-        if attempts >= self._max_attempts:
+        if attempts >= self._max_attempts or isinstance(error, GivenUp):
             _log.error("job %d (%s) is dead after %d attempts: %s", job.job_id, job.kind, attempts, reason)
             with self._outage_logged(job):
                 await self._store.give_up(job, attempts=attempts, error=reason)

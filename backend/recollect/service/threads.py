@@ -24,7 +24,7 @@ from recollect.domain.model import (
     Turn,
 )
 from recollect.domain.paths import agent_folder, owner_folder
-from recollect.domain.strategy import STRATEGIES, STRATEGY, causes_of, own_lane
+from recollect.domain.strategy import STRATEGIES, STRATEGY, causes_of, own_lane, strategies_of
 from recollect.errors import AlreadyExists, InvalidInput, NotFound, TooMuchQueued
 from recollect.infra.job_engine import JobEngine
 from recollect.infra.journal.cells import SqlCellStore
@@ -338,7 +338,10 @@ async def _states(
             if job.state != "dead":
                 detail["next_try"] = job.run_at
             state = "failed" if job.state == "dead" else "waiting"
-            states[memcell].append(StrategyState(str(job.payload["strategy"]), state, detail))
+            # What was given up is told already, by its receipts.
+            told = {each.strategy for each in states[memcell] if job.state == "dead" and "why" in each.detail}
+            names = [name for name in strategies_of(job) if name not in told]
+            states[memcell] += [StrategyState(name, state, detail) for name in names]
     return states
 
 

@@ -401,7 +401,9 @@ async def test_a_receipt_is_kept_with_its_thread_once_per_cell_and_strategy(entr
     await entries.add_thread("t1")
     receipt = EntryReceipt(ThreadRef("default", "ann", "t1"), "c-1", "facts", {"wrote": 1})
     for _ in range(2):
-        await entries.store.apply(EntryChange("default", ANN, "extraction", "x", (fact(),), receipt=receipt))
+        await entries.store.apply(
+            EntryChange("default", ANN, "extraction", "x", (fact(),), receipts=(receipt,))
+        )
     found = await entries.journal.database.read("SELECT subject, stage FROM receipts")
     assert [tuple(row.values()) for row in found] == [("c-1", "facts")]
 
@@ -409,7 +411,9 @@ async def test_a_receipt_is_kept_with_its_thread_once_per_cell_and_strategy(entr
 async def test_nothing_is_written_for_a_thread_that_is_gone(entries: Entries) -> None:
     receipt = EntryReceipt(ThreadRef("default", "ann", "t1"), "c-1", "facts", {"wrote": 1})
     with pytest.raises(NotFound):
-        await entries.store.apply(EntryChange("default", ANN, "extraction", "x", (fact(),), receipt=receipt))
+        await entries.store.apply(
+            EntryChange("default", ANN, "extraction", "x", (fact(),), receipts=(receipt,))
+        )
     assert await entries.listed() == []
     assert await entries.jobs() == []
 

@@ -2,7 +2,7 @@
 
 The same messages give the same answer. It takes first-person statements of a few plain forms ("I live in Berlin",
 "I'm flying to Lisbon on 3 June 2026") and the sentences of its script, of a stretch with tool calls what was called,
-and of cases their tools.
+and of cases their tools. A fact names the known facts of its form that say something else.
 """
 
 import json
@@ -26,37 +26,40 @@ _BEGINNINGS = (
 _line = re.compile(
     r'^\[(\d+)\] \w+, (\d{4}-\d\d-\d\d) ("(?:[^"\\]|\\.)*") (\w+): ("(?:[^"\\]|\\.)*")', re.MULTILINE
 )
-_called = re.compile(r"The person is called (.+?)\. Write in the language").search
+_called = re.compile(r"The person is called (.+?)\. Others who speak").search
+_known = re.compile(r'^(f\d+): ("(?:[^"\\]|\\.)*")$', re.MULTILINE).findall
 _sentences = re.compile(r"(?<=[.!?])\s+").split
 _calls = re.compile(r"\(calls (\w+) ?(\{.*?\})?\)")
 _tools = re.compile(r"`([\w.-]+)`").findall
 _case_lines = re.compile(r'^\[\d+\] \w+: ("(?:[^"\\]|\\.)*")$', re.MULTILINE).findall
 _FORMS = (
-    (re.compile(r"\bmy name is (\w+)", re.IGNORECASE), "name", "{user}'s name is {0}."),
-    (re.compile(r"\bI (?:now )?live in (\w+)"), "lives_in", "{user} lives in {0}."),
-    (re.compile(r"\bI work as (an? \w+)"), "works_as", "{user} works as {0}."),
-    (re.compile(r"\bI have (an? (?:dog|cat) (?:called|named) \w+)"), "has_pet", "{user} has {0}."),
-    (re.compile(r"\bI like ([\w ]+)"), "likes", "{user} likes {0}."),
+    (re.compile(r"\bmy name is (\w+)", re.IGNORECASE), "identity", "{user}'s name is {0}.", "'s name is "),
+    (re.compile(r"\bI (?:now )?live in (\w+)"), "home", "{user} lives in {0}.", " lives in "),
+    (re.compile(r"\bI work as (an? \w+)"), "work", "{user} works as {0}.", " works as "),
+    (re.compile(r"\bI have (an? (?:dog|cat) (?:called|named) \w+)"), "people", "{user} has {0}.", None),
+    (re.compile(r"\bI like ([\w ]+)"), "likes", "{user} likes {0}.", None),
 )
+"""What is said, its category, the fact, and which known facts it replaces."""
 # ruff: noqa: RUF001 - Chinese punctuation is meant
-SCRIPT: dict[str, tuple[tuple[str, str, str, str], ...]] = {
-    "I don't like coffee.": (("{user} does not like coffee.", "dislikes", "coffee", "{user}"),),
-    "I don't like coffee anymore.": (("{user} does not like coffee.", "dislikes", "coffee", "{user}"),),
-    "I love coffee again.": (("{user} loves coffee.", "likes", "coffee", "{user}"),),
-    "I no longer live in Berlin.": (("{user} no longer lives in Berlin.", "lives_in", "Berlin", "{user}"),),
-    "我住在柏林。": (("{user} 住在柏林。", "lives_in", "柏林", "{user}"),),
-    "我住在里斯本。": (("{user} 住在里斯本。", "lives_in", "里斯本", "{user}"),),
-    "我最近搬家了。我现在住在里斯本。": (("{user} 现在住在里斯本。", "lives_in", "里斯本", "{user}"),),
-    "我从柏林搬走了。": (("{user} 从柏林搬走了，不再住在柏林。", "lives_in", "柏林", "{user}"),),
-    "I work at Bosch.": (("{user} works at Bosch.", "works_at", "Bosch", "{user}"),),
-    "I quit my job at Bosch.": (("{user} quit {user}'s job at Bosch, and no longer works there.", "works_at", "Bosch", "{user}"),),
-    "My name is Ann and I live in Berlin.": (("{user}'s name is Ann.", "name", "Ann", "{user}"), ("{user} lives in Berlin.", "lives_in", "Berlin", "{user}"),),
-    "I'm vegetarian.": (("{user} is vegetarian.", "diet", "vegetarian", "{user}"),),
-    "I don't eat mushrooms.": (("{user} does not eat mushrooms.", "avoids", "mushrooms", "{user}"),),
-    "I never eat olives.": (("{user} never eats olives.", "avoids", "olives", "{user}"),),
-    "My name is Ann.": (("{user}'s name is Ann.", "name", "Ann", "{user}"),),
+SCRIPT: dict[str, tuple[tuple[str, str, str | None, str | None], ...]] = {
+    "I don't like coffee.": (("{user} does not like coffee.", "likes", "coffee", None),),
+    "I don't like coffee anymore.": (("{user} does not like coffee.", "likes", "coffee", None),),
+    "I love coffee again.": (("{user} loves coffee.", "likes", "coffee", None),),
+    "I no longer live in Berlin.": (("{user} no longer lives in Berlin.", "home", None, " lives in Berlin"),),
+    "我住在柏林。": (("{user} 住在柏林。", "home", "住在", None),),
+    "我住在里斯本。": (("{user} 住在里斯本。", "home", "住在", None),),
+    "我最近搬家了。我现在住在里斯本。": (("{user} 现在住在里斯本。", "home", "住在", None),),
+    "我从柏林搬走了。": (("{user} 从柏林搬走了，不再住在柏林。", "home", None, "住在柏林"),),
+    "I work at Bosch.": (("{user} works at Bosch.", "work", " works at ", None),),
+    "I quit my job at Bosch.": (("{user} quit {user}'s job at Bosch, and no longer works there.", "work", None, " works at Bosch"),),
+    "My name is Ann and I live in Berlin.": (("{user}'s name is Ann.", "identity", "'s name is ", None), ("{user} lives in Berlin.", "home", " lives in ", None),),
+    "I'm vegetarian.": (("{user} is vegetarian.", "health", None, None),),
+    "I don't eat mushrooms.": (("{user} does not eat mushrooms.", "health", None, None),),
+    "I never eat olives.": (("{user} never eats olives.", "health", None, None),),
+    "My name is Ann.": (("{user}'s name is Ann.", "identity", "'s name is ", None),),
 }  # fmt: skip
-"""What is made of a sentence, word by word: text, attribute, value and subject of each fact."""
+"""What is made of a sentence, word by word: of each fact its text, its category, and what the known facts hold that it
+replaces and ends."""
 _plan = re.compile(r"\bI(?:'m| am) ((?:flying|going|moving) to \w+ on (\d{1,2} \w+ \d{4}))").search
 
 
@@ -87,7 +90,7 @@ def remembered(messages: list[Json], *, gullible: bool = False, invents: bool = 
 
     `gullible` takes what the assistant says for facts, too; `invents` adds what nobody said.
     """
-    said, user = _said(messages), _user(messages)
+    said, user, known = _said(messages), _user(messages), _known_facts(messages)
     statements = [
         (turn.number, sentence) for turn in said if turn.role == "user" for sentence in _sentences(turn.text)
     ]
@@ -96,23 +99,24 @@ def remembered(messages: list[Json], *, gullible: bool = False, invents: bool = 
         for number, sentence in statements
         if sentence in SCRIPT or re.search(r"\b(?:I|[Mm]y)\b", sentence)
     ]
+    title = " ".join(told[0][1].split()[:6]).rstrip(".!?") if told else ""
+    text = " ".join(f"{user} said: {sentence}" for _, sentence in told[:5])
     answer: Json = {
-        "title": " ".join(told[0][1].split()[:6]).rstrip(".!?") if told else "",
-        "episode": " ".join(f"{user} said: {sentence}" for _, sentence in told[:5]),
-        "facts": [fact for number, sentence in told for fact in _facts(user, number, sentence)],
+        "episode": {"title": title, "text": text} if told or gullible or invents else None,
+        "facts": [fact for number, sentence in told for fact in _facts(user, number, sentence, known)],
         "foresight": [plan for number, sentence in told for plan in _plans(user, number, sentence)],
+        "case": worked_on(messages) if any(_calls.search(turn.text) for turn in said) else None,
     }
     if gullible:
         answer["facts"] += [
             fact for turn in said if turn.role == "assistant" for fact in _swallowed(user, turn)
         ]
-        answer["episode"] += "".join(f" {turn.text}" for turn in said if turn.role == "assistant")
+        answer["episode"]["text"] += "".join(f" {turn.text}" for turn in said if turn.role == "assistant")
     if invents:
         answer["facts"] += _invented(user)
-        answer["episode"] += " Bartholomew brought 17 horses."
-        answer["foresight"].append(
-            {"text": f"{user} sails to Atlantis.", "turns": [1], "from": "2031-01-01", "to": "2031-01-02"}
-        )
+        answer["episode"]["text"] += " Bartholomew brought 17 horses."
+        plan = _statement(f"{user} sails to Atlantis.", 1, "sails to Atlantis")
+        answer["foresight"].append({**plan, "when": "2031-01-01", "until": "2031-01-02"})
     return answer
 
 
@@ -183,38 +187,67 @@ def _user(messages: list[Json]) -> str:
     return found[1] if found else "The user"
 
 
-def _facts(user: str, number: int, sentence: str) -> Iterator[Json]:
+def _known_facts(messages: list[Json]) -> dict[str, str]:
+    told = next(
+        (content for each in reversed(messages) if "\nKnown facts:\n" in (content := content_of(each))), ""
+    )
+    listed = _known(told.rpartition("\nKnown facts:\n")[2])
+    return {short_id: json.loads(quoted) for short_id, quoted in listed}
+
+
+def _facts(user: str, number: int, sentence: str, known: dict[str, str]) -> Iterator[Json]:
     if sentence in SCRIPT:
-        for text, attribute, value, subject in SCRIPT[sentence]:
-            yield _fact(text.format(user=user), number, subject.format(user=user), attribute, value)
+        for text, category, replaced, ended in SCRIPT[sentence]:
+            yield _fact(text.format(user=user), number, sentence, category, known, replaced, ended)
         return
-    for form, attribute, text in _FORMS:
+    for form, category, text, replaced in _FORMS:
         if found := form.search(sentence):
-            yield _fact(text.format(found[1], user=user), number, user, attribute, found[1])
+            yield _fact(text.format(found[1], user=user), number, sentence, category, known, replaced)
 
 
 def _plans(user: str, number: int, sentence: str) -> Iterator[Json]:
     if found := _plan(sentence):
         day = datetime.strptime(f"{found[2]} +0000", "%d %B %Y %z").date().isoformat()
-        yield {"text": f"{user} is {found[1]}.", "turns": [number], "from": day, "to": day}
+        yield {**_statement(f"{user} is {found[1]}.", number, sentence), "when": day, "until": None}
 
 
 def _swallowed(user: str, turn: Said) -> Iterator[Json]:
     for sentence in _sentences(turn.text.removeprefix("I remember: ")):
-        yield _fact(sentence, turn.number, user, "other", "")
-        yield _fact(sentence, max(1, turn.number - 1), user, "other", "")
+        yield _fact(sentence, turn.number, sentence, "event", {})
+        yield _fact(sentence, max(1, turn.number - 1), sentence, "event", {})
 
 
 def _invented(user: str) -> list[Json]:
     return [
-        _fact(f"{user} owns a yacht called Zephyr.", 1, user, "owns", "a yacht called Zephyr"),
-        _fact(f"{user} has 17 horses.", 1, user, "has_pet", "17 horses"),
-        _fact(f"{user} was there.", 99, user, "did", "was there"),
+        _fact(f"{user} owns a yacht called Zephyr.", 1, "a yacht called Zephyr", "likes", {}),
+        _fact(f"{user} has 17 horses.", 1, "17 horses", "people", {}),
+        _fact(f"{user} was there.", 99, "was there", "event", {}),
     ]
 
 
-def _fact(text: str, number: int, subject: str, attribute: str, value: str) -> Json:
-    return {"text": text, "turns": [number], "subject": subject, "attribute": attribute, "value": value}
+def _fact(
+    text: str,
+    number: int,
+    words: str,
+    category: str,
+    known: dict[str, str],
+    replaced: str | None = None,
+    ended: str | None = None,
+) -> Json:
+    others = {key: each for key, each in known.items() if each.casefold() != text.casefold()}
+    return {
+        **_statement(text, number, words),
+        "about": "user",
+        "category": category,
+        "when": None,
+        "until": None,
+        "replaces": [key for key, each in others.items() if replaced and replaced in each],
+        "ends": [key for key, each in others.items() if ended and ended in each],
+    }
+
+
+def _statement(text: str, number: int, words: str) -> Json:
+    return {"text": text, "quotes": [{"message": number, "words": words}]}
 
 
 def content_of(message: Json) -> str:

@@ -1,8 +1,9 @@
 """Memcells made by hand, and statements about them."""
 
+from collections.abc import Mapping
 from typing import Any
 
-from recollect.domain.extraction.draft import CellText, Draft, Extraction, Kind
+from recollect.domain.extraction.draft import CellText, Draft, Extraction, Kind, Quoted
 from recollect.domain.extraction.ground import ground
 from recollect.domain.model import Role, Turn
 
@@ -43,13 +44,18 @@ def statement(text: str, *turns: int, kind: Kind = "facts", **more: Any) -> Draf
     return Draft(kind, text, text, NOON, tuple(f"t-{number}" for number in turns or (1,)), **more)
 
 
-def grounded(cell: CellText, *drafts: Draft) -> Extraction:
-    return ground(Extraction(drafts), cell)
+def quoting(text: str, words: str, turn: int = 1, **more: Any) -> Draft:
+    """A fact that quotes words of one turn."""
+    return statement(text, turn, quotes=(Quoted(f"t-{turn}", words),), **more)
 
 
-def refusal(cell: CellText, draft: Draft) -> str | None:
+def grounded(cell: CellText, *drafts: Draft, known: Mapping[str, str] | None = None) -> Extraction:
+    return ground(Extraction(drafts), cell, known)
+
+
+def refusal(cell: CellText, draft: Draft, known: Mapping[str, str] | None = None) -> str | None:
     """Why a statement is refused; None where it is kept."""
-    result = grounded(cell, draft)
+    result = grounded(cell, draft, known=known)
     assert len(result.drafts) + len(result.refused) == 1
     return result.refused[0].reason if result.refused else None
 

@@ -3,7 +3,7 @@
 import hashlib
 import json
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -124,7 +124,7 @@ class EntryChange:
     """Ids of entries that go: their files too, their histories with them."""
     keep_deleted: bool = False
     """Those that go are never derived again."""
-    receipt: EntryReceipt | None = None
+    receipts: tuple[EntryReceipt, ...] = ()
     extra_jobs: tuple[JobSpec, ...] = field(default=())
     marked: tuple[KnownEntry, ...] = ()
     """New versions of other entries that follow from these. Their histories always name consolidation as the actor."""
@@ -210,6 +210,8 @@ class KeptAnswer:
     model: str
     usage: JsonObject = field(default_factory=dict)
     """Tokens in, out and cached, as the backend told them."""
+    known: Mapping[str, str] = field(default_factory=dict)
+    """The entries that its prompt listed, by their short ids there."""
 
 
 BY_HAND = "written by hand"

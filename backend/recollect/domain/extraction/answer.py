@@ -7,8 +7,18 @@ from datetime import date, timedelta
 from typing import Any, TypeVar
 
 from recollect.domain.extraction.answer_json import find_object
-from recollect.domain.extraction.draft import ATTRIBUTES, CUT_OFF, CellText, Draft, Extraction, Kind, Refused
-from recollect.domain.extraction.prompts import called, day_begins
+from recollect.domain.extraction.draft import (
+    CATEGORIES,
+    CUT_OFF,
+    OWNER,
+    CellText,
+    Draft,
+    Extraction,
+    Kind,
+    Quoted,
+    Refused,
+)
+from recollect.domain.extraction.prompts import PROMPT_TURNS, called, day_begins
 from recollect.domain.model import JsonObject, Turn
 
 MAX_FACTS = 20
@@ -16,10 +26,13 @@ MAX_PLANS = 10
 MAX_TEXT = 400
 MAX_EPISODE = 2_000
 MAX_TITLE = 100
+MAX_STEPS = 20
+OUTCOMES = ("worked", "failed", "unclear")
 _MAX_SHORT = 120
-
-_MAX_CITED = 20
+_MAX_QUOTES = 6
+_MAX_IDS = 10
 _TEXT: JsonObject = {"type": "string"}
+_OR_NULL: JsonObject = {"type": ["string", "null"]}
 
 
 def strict_object(**properties: JsonObject) -> JsonObject:
@@ -37,27 +50,43 @@ def list_of(items: JsonObject, most: int) -> JsonObject:
     return {"type": "array", "items": items, "maxItems": most}
 
 
-_TURNS = list_of({"type": "integer"}, _MAX_CITED)
+def or_null(schema: JsonObject) -> JsonObject:
+    return {"anyOf": [schema, {"type": "null"}]}
+
+
+_QUOTES = list_of(strict_object(message={"type": "integer"}, words=_TEXT), _MAX_QUOTES)
+_IDS = list_of(_TEXT, _MAX_IDS)
+CASE_SCHEMA: JsonObject = strict_object(
+    task=_TEXT,
+    steps=list_of(strict_object(tool=_TEXT, did=_TEXT, result=_TEXT), MAX_STEPS),
+    outcome={"type": "string", "enum": list(OUTCOMES)},
+    lesson=_TEXT,
+    turns=list_of({"type": "integer"}, PROMPT_TURNS),
+)
 ANSWER_SCHEMA: JsonObject = strict_object(
-    title=_TEXT,
-    episode=_TEXT,
+    episode=or_null(strict_object(title=_TEXT, text=_TEXT)),
     facts=list_of(
         strict_object(
             text=_TEXT,
-            turns=_TURNS,
-            subject=_TEXT,
-            attribute={"type": "string", "enum": sorted(ATTRIBUTES)},
-            value=_TEXT,
+            about=_TEXT,
+            category={"type": "string", "enum": list(CATEGORIES)},
+            when=_OR_NULL,
+            until=_OR_NULL,
+            quotes=_QUOTES,
+            replaces=_IDS,
+            ends=_IDS,
         ),
         MAX_FACTS,
     ),
-    foresight=list_of(strict_object(text=_TEXT, turns=_TURNS, **{"from": _TEXT, "to": _TEXT}), MAX_PLANS),
+    foresight=list_of(strict_object(text=_TEXT, when=_OR_NULL, until=_OR_NULL, quotes=_QUOTES), MAX_PLANS),
+    case=or_null(CASE_SCHEMA),
 )
 
-_FIELDS = ("title", "episode", "facts", "foresight")
-_KINDS: dict[str, Kind] = {"facts": "facts", "foresight": "foresight"}
+FIELDS = ("episode", "facts", "foresight", "case")
+_KINDS: dict[str, Kind] = {"facts": "facts", "foresight": "foresight", "case": "cases"}
+BAD_DATE = "a date of it can't be read"
 _numbers = re.compile(r"\d{1,6}").findall
-_iso_day = re.compile(r"\s*(\d{4})-(\d{1,2})-(\d{1,2})").match
+_iso_date = re.compile(r"(\d{4})(?:-(\d{1,2})(?:-(\d{1,2})(?:[T ].*)?)?)?").fullmatch
 _controls = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\ufeff]")
 _sentence_end = re.compile(r"[.!?。！？…](?=\s|$|[^\x00-\x7f])")  # noqa: RUF001 - full-width punctuation
 T = TypeVar("T")
@@ -69,7 +98,7 @@ def parse_memcell_answer(text: str, cell: CellText) -> Extraction:
     An answer that was cut off counts as far as it goes. Raises ValueError, in words that never quote the answer, where
     there is nothing to take.
     """
-    found = find_object(text, _FIELDS)
+    found = find_object(text, FIELDS)
     refused: list[Refused] = []
     if found.cut_off_in is not None:
         refused.append(Refused(_KINDS.get(found.cut_off_in, "episodes"), CUT_OFF))
@@ -82,7 +111,7 @@ def parse_memcell_answer(text: str, cell: CellText) -> Extraction:
 
 def lacking(text: str) -> str | None:
     """What is missing from an answer that can be read, in words."""
-    return None if find_object(text, _FIELDS).cut_off_in is None else CUT_OFF
+    return None if find_object(text, FIELDS).cut_off_in is None else CUT_OFF
 
 
 def items_of(value: JsonObject, name: str) -> list[Any]:
@@ -150,6 +179,8 @@ def _items(
             if not isinstance(item, dict):
                 raise ValueError("an item is not an object")
             kept.append(read({str(key).strip().lower(): each for key, each in item.items()}))
+        except _BadDate:
+            refused.append(Refused(kind, BAD_DATE))
         except ValueError as error:
             problem = str(error)
             refused.append(Refused(kind, problem))
@@ -160,8 +191,13 @@ def _items(
 
 
 def _episode(value: JsonObject, cell: CellText) -> Draft | None:
-    text = cut_at_sentence(text_of(value, "episode"), MAX_EPISODE)
-    title = text_of(value, "title").rstrip(".。")
+    told = value.get("episode")
+    if isinstance(told, dict):
+        told = {str(key).strip().lower(): each for key, each in told.items()}
+    else:
+        told = {"title": value.get("title"), "text": told}
+    text = cut_at_sentence(text_of(told, "text"), MAX_EPISODE)
+    title = text_of(told, "title").rstrip(".。")
     if not text:
         return None
     shown = tuple(turn.turn_id for turn in cell.turns if turn.role in ("user", "assistant"))
@@ -172,47 +208,102 @@ def _episode(value: JsonObject, cell: CellText) -> Draft | None:
 
 def _fact(item: JsonObject, cell: CellText) -> Draft:
     draft = _statement("facts", item, cell)
-    attribute = text_of(item, "attribute").casefold().replace(" ", "_")
+    category = text_of(item, "category").casefold()
+    until = _days(item, "until", cell)
     return replace(
         draft,
-        subject=text_of(item, "subject")[:_MAX_SHORT] or _speaker(draft, cell),
-        attribute=attribute if attribute in ATTRIBUTES else "other",
-        value=text_of(item, "value")[:_MAX_SHORT],
+        subject=_subject(text_of(item, "about"), draft, cell),
+        category=category if category in CATEGORIES else "event",
+        happened=_date(item, "when"),
+        until=None if until is None else until[1],
+        replaces=_ids(item.get("replaces")),
+        ends=_ids(item.get("ends")),
     )
 
 
 def _plan(item: JsonObject, cell: CellText) -> Draft:
     draft = _statement("foresight", item, cell)
-    days = [day for name in ("from", "to") if (day := _iso(text_of(item, name))) is not None]
+    days = [found for name in ("when", "until") if (found := _days(item, name, cell)) is not None]
     if not days:
         return draft
-    end = day_begins(max(days) + timedelta(1), cell.time_zone) - 1
-    return replace(draft, about=(day_begins(min(days), cell.time_zone), end))
+    begins = min(begin for begin, _ in days) if _date(item, "when") else min(draft.when, days[0][0])
+    return replace(draft, about=(begins, max(end for _, end in days)))
 
 
 def _statement(kind: Kind, item: JsonObject, cell: CellText) -> Draft:
     text = text_of(item, "text", required=True)
     if len(text) > MAX_TEXT:
         raise ValueError(f"a text has more than {MAX_TEXT} characters")
-    ids = turn_ids_of(item.get("turns"), cell.turns)
+    quotes = tuple(_quotes(item.get("quotes"), cell))
+    ids = tuple(dict.fromkeys(quote.turn_id for quote in quotes))
     cited = [turn for turn in cell.turns if turn.turn_id in ids] or cell.turns
-    said = next((turn for turn in cited if turn.role == "user"), cited[0] if cited else None)
-    return Draft(kind, text, text, said.timestamp if said else 0, ids)
+    said = [turn for turn in cited if turn.role == "user"] or cited
+    when = max((turn.timestamp for turn in said), default=0)
+    return Draft(kind, text, text, when, ids, quotes=quotes)
 
 
-def _speaker(draft: Draft, cell: CellText) -> str:
-    """Who said it."""
-    people = {turn.turn_id: turn.sender_id for turn in cell.turns if turn.role == "user"}
-    sender = next((who for turn_id, who in people.items() if turn_id in draft.turn_ids), cell.user_id)
-    return called(cell) if sender == cell.user_id or len(set(people.values())) <= 1 else sender
+def _quotes(value: Any, cell: CellText) -> Iterator[Quoted]:
+    """A message that is not named, or not there, gives an id that no turn has."""
+    for item in value if isinstance(value, list) else [value] if isinstance(value, dict) else ():
+        if isinstance(item, dict):
+            told = {str(key).strip().lower(): each for key, each in item.items()}
+            for turn_id in turn_ids_of(told.get("message"), cell.turns) or ("no turn",):
+                yield Quoted(turn_id, text_of(told, "words"))
 
 
-def _iso(written: str) -> date | None:
-    found = _iso_day(written)
+def _ids(value: Any) -> tuple[str, ...]:
+    """Short ids of known facts, as they were listed."""
+    listed = value if isinstance(value, list) else [value]
+    written = (str(item).strip(" []").casefold() for item in listed if item not in (None, ""))
+    return tuple(dict.fromkeys(written))
+
+
+def _subject(about: str, draft: Draft, cell: CellText) -> str:
+    """`user` for the owner; else whom it names, or who said it where it names nobody."""
+    if not about:
+        people = {turn.turn_id: turn.sender_id for turn in cell.turns if turn.role == "user"}
+        about = next((who for turn_id, who in people.items() if turn_id in draft.turn_ids), cell.user_id)
+    own = {OWNER, "the user", cell.user_id.casefold(), called(cell).casefold()}
+    return OWNER if about.casefold() in own else about[:_MAX_SHORT]
+
+
+class _BadDate(ValueError):
+    """A date that is none."""
+
+
+def _date(item: JsonObject, name: str) -> str:
+    """`2026`, `2026-05` or `2026-05-08`; empty where none is given. Raises _BadDate for anything else."""
+    written = text_of(item, name)
+    if not written or written.casefold() == "null":
+        return ""
+    found = _iso_date(written)
+    if found is None:
+        raise _BadDate
+    parts = [int(part) for part in found.groups() if part]
     try:
-        return date(*map(int, found.groups())) if found and 1970 <= int(found[1]) < 9999 else None
+        date(*parts, *(1, 1)[len(parts) - 1 :])
     except ValueError:
-        return None  # The 31st of June.
+        raise _BadDate from None  # The 31st of June.
+    return "-".join(f"{part:04d}" if place == 0 else f"{part:02d}" for place, part in enumerate(parts))
+
+
+def _days(item: JsonObject, name: str, cell: CellText) -> tuple[int, int] | None:
+    """The first and the last millisecond of a date, where the user is."""
+    if not (written := _date(item, name)):
+        return None
+    parts = [int(part) for part in written.split("-")]
+    first = date(*parts, *(1, 1)[len(parts) - 1 :])
+    try:
+        match len(parts):
+            case 1:
+                after = date(first.year + 1, 1, 1)
+            case 2:
+                after = date(first.year + first.month // 12, first.month % 12 + 1, 1)
+            case _:
+                after = first + timedelta(1)
+    except (ValueError, OverflowError):
+        after = date.max
+    return day_begins(first, cell.time_zone), day_begins(after, cell.time_zone) - 1
 
 
 def _merged(drafts: Sequence[Draft]) -> Iterator[Draft]:
@@ -222,5 +313,15 @@ def _merged(drafts: Sequence[Draft]) -> Iterator[Draft]:
         key = draft.text.casefold().rstrip(".。!！")  # noqa: RUF001
         known = by_text.setdefault(key, draft)
         if known is not draft:
-            by_text[key] = replace(known, turn_ids=tuple(dict.fromkeys([*known.turn_ids, *draft.turn_ids])))
+            by_text[key] = replace(
+                known,
+                turn_ids=_both(known.turn_ids, draft.turn_ids),
+                quotes=_both(known.quotes, draft.quotes),
+                replaces=_both(known.replaces, draft.replaces),
+                ends=_both(known.ends, draft.ends),
+            )
     yield from by_text.values()
+
+
+def _both(one: Sequence[T], other: Sequence[T]) -> tuple[T, ...]:
+    return tuple(dict.fromkeys([*one, *other]))

@@ -7,37 +7,28 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from recollect.domain.extraction.answer import (
+    FIELDS,
+    MAX_STEPS,
+    OUTCOMES,
     cut_at_sentence,
     items_of,
-    list_of,
     plain_line,
-    strict_object,
     text_of,
     turn_ids_of,
 )
 from recollect.domain.extraction.answer_json import find_object
 from recollect.domain.extraction.draft import CUT_OFF, CellText, Draft, Extraction, Refused
 from recollect.domain.extraction.ground import flaw
-from recollect.domain.extraction.prompts import PROMPT_TURNS, check_template, date_of, filled_in, one_line
+from recollect.domain.extraction.prompts import check_template, date_of, filled_in, one_line
 from recollect.domain.llm import json_quoted, without_control_tokens
 from recollect.domain.model import JsonObject, Turn
 
-OUTCOMES = ("worked", "failed", "unclear")
-MAX_STEPS = 20
 MAX_TASK = 200
 MAX_STEP = 400
 OTHER_TOOL = "it names a tool that was not called"
 
 _ARGUMENT_CHARS = 400
 _DEEPEST_ARGUMENT = 8
-_TEXT: JsonObject = {"type": "string"}
-CASE_SCHEMA: JsonObject = strict_object(
-    task=_TEXT,
-    steps=list_of(strict_object(tool=_TEXT, did=_TEXT, result=_TEXT), MAX_STEPS),
-    outcome={"type": "string", "enum": list(OUTCOMES)},
-    lesson=_TEXT,
-    turns=list_of({"type": "integer"}, PROMPT_TURNS),
-)
 _FIELDS = ("task", "steps", "outcome")
 CASE_PLACEHOLDERS = frozenset(["messages", "date", "user", "tools"])
 
@@ -90,7 +81,7 @@ def case_messages(template: str, cell: CellText) -> list[JsonObject]:
         "user": without_control_tokens(one_line(cell.user_name or cell.user_id)),
         "tools": ", ".join(json_quoted(name) for name in tools_called(cell)[:40]) or '""',
     }
-    return filled_in(template, "messages", values, [_with_calls(turn) for turn in cell.turns], cell.time_zone)
+    return filled_in(template, "messages", values, shown_with_calls(cell).turns, cell.time_zone)
 
 
 def parse_case_answer(text: str, cell: CellText) -> Extraction:
@@ -99,22 +90,39 @@ def parse_case_answer(text: str, cell: CellText) -> Extraction:
     None where no task is named, in the answer or by a person: a cell may begin in the middle of the work.
     """
     found = find_object(text, _FIELDS)
-    refused = [Refused("cases", CUT_OFF)] if found.cut_off_in is not None else []
-    task = text_of(found.value, "task")[:MAX_TASK] or _request(cell)
-    told = _steps(found.value, refused)
+    return _case_of(found.value, cell, is_cut_off=found.cut_off_in is not None)
+
+
+def case_in_memcell_answer(text: str, cell: CellText) -> Extraction:
+    """The same for the answer about a whole memcell; nothing where no tool was called."""
+    found = find_object(text, FIELDS)
+    told = found.value.get("case")
+    if not has_trajectory(cell) or not isinstance(told, dict):
+        return Extraction()
+    lowered = {str(key).strip().lower(): each for key, each in told.items()}
+    try:
+        return _case_of(lowered, cell, is_cut_off=False)
+    except ValueError as error:
+        return Extraction((), (Refused("cases", str(error)),))
+
+
+def _case_of(value: JsonObject, cell: CellText, *, is_cut_off: bool) -> Extraction:
+    refused = [Refused("cases", CUT_OFF)] if is_cut_off else []
+    task = text_of(value, "task")[:MAX_TASK] or _request(cell)
+    told = _steps(value, refused)
     if not task:
         return Extraction((), tuple(refused))
     if not told:
         raise ValueError("the answer has no steps")
     called = {"", *tools_called(cell)}
     steps = [step for step in told if step.tool in called]
-    outcome = text_of(found.value, "outcome").casefold()
+    outcome = text_of(value, "outcome").casefold()
     draft = Draft(
         "cases",
         task,
-        _render_steps(steps, cut_at_sentence(text_of(found.value, "lesson"), MAX_STEP)),
+        _render_steps(steps, cut_at_sentence(text_of(value, "lesson"), MAX_STEP)),
         cell.turns[0].timestamp if cell.turns else 0,
-        turn_ids_of(found.value.get("turns"), cell.turns) or tuple(turn.turn_id for turn in cell.turns),
+        turn_ids_of(value.get("turns"), cell.turns) or tuple(turn.turn_id for turn in cell.turns),
         tools=tuple(dict.fromkeys(step.tool for step in steps if step.tool)),
         outcome=outcome if outcome in OUTCOMES else "unclear",
     )
@@ -157,6 +165,11 @@ def _request(cell: CellText) -> str:
         (plain_line(turn.content[:4_000]) for turn in cell.turns[:last_call] if turn.role == "user"), ""
     )
     return cut_at_sentence(said.strip(), MAX_TASK)
+
+
+def shown_with_calls(cell: CellText) -> CellText:
+    """The cell as a prompt shows it: calls of tools with their arguments, in words."""
+    return replace(cell, turns=tuple(map(_with_calls, cell.turns)))
 
 
 def _with_calls(turn: Turn) -> Turn:

@@ -31,6 +31,10 @@ CATEGORIES = (
 """Of facts, in the order of the profile's headings."""
 
 
+OWNER = "user"
+"""The subject of a fact that is about the user themselves."""
+
+
 @dataclass(frozen=True, slots=True)
 class Quoted:
     """Words of a message that support a statement."""
@@ -52,6 +56,8 @@ class CellText:
     """In which "yesterday" is yesterday."""
     recalled: str = ""
     """The memories and summaries that the prompts of its answers held. What only these support is no news."""
+    language: str = ""
+    """In which memories are written; empty: in that of the conversation."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +106,7 @@ class Refused:
 
 
 CUT_OFF = "the answer is cut off here"
-_IN_ANSWERS: tuple[Kind, ...] = ("episodes", "facts", "foresight")
+_IN_ANSWERS: tuple[Kind, ...] = ("episodes", "facts", "foresight", "cases")
 """The order in which an answer tells them."""
 
 

@@ -1,12 +1,14 @@
 """The check of a model's statements, alike in every language.
 
-A statement cites messages of its memcell, and a fact or a plan cites one of a person. What a statement means is the
-model's business. One guard is more: what only a recalled memory or a summary says is no news, so that a memory that
-is recalled, repeated in an answer and extracted again makes no second one.
+A fact or a plan quotes messages of its memcell, one of them a person's, and the quoted words stand there. What it
+replaces or ends was in the prompt. What a statement means is the model's business. One guard is more: what only a
+recalled memory or a summary says is no news, so that a memory that is recalled, repeated in an answer and extracted
+again makes no second one.
 """
 
 import re
-from collections.abc import Iterable
+import unicodedata
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from recollect.domain.extraction.answer import MAX_TITLE, cut_at_sentence
@@ -16,6 +18,8 @@ from recollect.domain.recall.words import words_in
 NO_TURN = "it cites no message"
 UNKNOWN_TURN = "it cites a message that is not there"
 NO_PERSON = "it cites no message of a person"
+NOT_SAID = "its quote is not in the message"
+UNKNOWN_ID = "it names a known fact that is not there"
 ONLY_RECALLED = "only what was recalled says it"
 
 QUESTION_MARKS = ("?", "？", "؟")  # noqa: RUF001 - full-width and Arabic
@@ -24,19 +28,21 @@ _REPEATED = 0.8
 _sentences = re.compile(r"(?:[^.!?…。！？\n]|(?<=\d)\.|[.!?](?=\S))+[.!?…。！？\n]*\s*").findall  # noqa: RUF001
 
 
-def ground(extraction: Extraction, cell: CellText) -> Extraction:
-    """What passes the check, and all refusals."""
-    recalled = Recalled(cell)
+def ground(extraction: Extraction, cell: CellText, known: Mapping[str, str] | None = None) -> Extraction:
+    """What passes the check, and all refusals.
+
+    `known` has the entry id for each short id that the prompt listed; `replaces` and `ends` hold entry ids after it.
+    """
+    known, recalled = known or {}, Recalled(cell)
+    said = {turn.turn_id: folded(turn.content) for turn in cell.turns}
     kept: list[Draft] = []
     refused = list(extraction.refused)
     for draft in extraction.drafts:
-        reason = flaw(draft, cell)
-        if reason is None and draft.kind == "episodes":
-            checked = _told_now(draft, recalled)
-        else:
-            checked = None if reason or recalled.alone_says(draft.text, draft.turn_ids) else draft
+        reason = flaw(draft, cell) or _misquote(draft, said, known)
+        checked = None if reason else _news(draft, recalled)
         if checked is not None:
-            kept.append(checked)
+            replaces, ends = (tuple(known[each] for each in ids) for ids in (draft.replaces, draft.ends))
+            kept.append(replace(checked, replaces=replaces, ends=ends))
         if checked is None or checked.text != draft.text:
             refused.append(Refused(draft.kind, reason or ONLY_RECALLED))
     return Extraction(tuple(kept), tuple(refused))
@@ -51,6 +57,29 @@ def flaw(draft: Draft, cell: CellText) -> str | None:
         return UNKNOWN_TURN
     needs_person = draft.kind in ("facts", "foresight")
     return NO_PERSON if needs_person and "user" not in map(roles.get, draft.turn_ids) else None
+
+
+def folded(text: str) -> str:
+    """What is left of a text for comparing words: compatible forms, no case, no white space and no punctuation."""
+    plain = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", text).casefold())
+    return "".join(each for each in plain if unicodedata.category(each)[0] not in "PZC")
+
+
+def _misquote(draft: Draft, said: Mapping[str, str], known: Mapping[str, str]) -> str | None:
+    """A quote whose words are not in its message, or an id that was not in the prompt."""
+    for quote in draft.quotes:
+        words = folded(quote.words)
+        if not words or words not in said[quote.turn_id]:
+            return NOT_SAID
+    return UNKNOWN_ID if not known.keys() >= {*draft.replaces, *draft.ends} else None
+
+
+def _news(draft: Draft, recalled: "Recalled") -> Draft | None:
+    """The statement where it is more than a repetition. What replaces or ends something always is."""
+    if draft.kind == "episodes":
+        return _told_now(draft, recalled)
+    is_news = draft.replaces or draft.ends or not recalled.alone_says(draft.text, draft.turn_ids)
+    return draft if is_news else None
 
 
 class Recalled:

@@ -130,7 +130,13 @@ def counted(scope: Scope, caller: Caller, size: int | None) -> Caller:
     if caller.user_id is not None and size is not None:
         count(caller.user_id)
     return Caller(
-        caller.space, caller.user_id, caller.local_operator, caller.key_id, caller.scopes, caller.is_hint, count
+        caller.space,
+        caller.user_id,
+        caller.local_operator,
+        caller.key_id,
+        caller.scopes,
+        caller.is_hint,
+        count,
     )
 
 

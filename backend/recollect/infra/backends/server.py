@@ -25,6 +25,7 @@ from recollect.errors import (
     ModelRefused,
     ModelTooSlow,
     ModelUnavailable,
+    NotReady,
     RateLimited,
     StreamBroken,
 )
@@ -74,6 +75,7 @@ class Endpoint(BackendSettings):
 MAX_QUOTE = 300
 EXTRAS_REFUSED = frozenset({400, 422})
 _OVERLOADED = 529
+_NOT_READY = (502, 503, 504)
 _HINTS: dict[int | str, str] = {
     400: " The prompt may be too long for it, or hold something that it doesn't know.",
     401: " Check its API key.",
@@ -162,7 +164,8 @@ def refusal(who: str, status: int, body: Any, wait: float | None, field: str | N
         told = f" It asks to wait {wait:g} s." if wait is not None else ""
         return RateLimited(f"{who} wants fewer requests ({status}).{hint(body)}{told}", retry_after=wait)
     if status >= 500:
-        return ModelUnavailable(f"{who} failed ({status}).{hint(body, status)}")
+        kind = NotReady if status in _NOT_READY else ModelUnavailable
+        return kind(f"{who} failed ({status}).{hint(body, status)}")
     return ModelRefused(f"{who} refused the request ({status}).{hint(body, status)}", field=field)
 
 

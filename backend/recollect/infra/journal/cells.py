@@ -298,12 +298,21 @@ def _part_of(turn: Turn, parts: Sequence[dict[str, int]]) -> int | None:
     return max(holding, default=None)
 
 
+# A row without an answer counts the calls that failed.
 ANSWER = """
-SELECT answer, model, usage_json FROM model_answers WHERE space = ? AND cell = ? AND name = ? AND prompt_digest = ?"""
+SELECT answer, model, usage_json, known_json, failed_calls FROM model_answers
+WHERE space = ? AND cell = ? AND name = ? AND prompt_digest = ?"""
 
 KEEP = f"""
-INSERT OR IGNORE INTO model_answers (space, cell, name, prompt_digest, thread_key, answer, model, usage_json, at)
-SELECT ?, ?, ?, ?, ?, ?, ?, ?, ? WHERE EXISTS {THREAD_PK}"""
+INSERT INTO model_answers (space, cell, name, prompt_digest, thread_key, answer, model, usage_json, known_json, at)
+SELECT ?, ?, ?, ?, ?, ?, ?, ?, ?, ? WHERE EXISTS {THREAD_PK}
+ON CONFLICT (space, cell, name, prompt_digest) DO UPDATE SET answer = excluded.answer, model = excluded.model,
+    usage_json = excluded.usage_json, known_json = excluded.known_json, at = excluded.at WHERE answer = ''"""
+
+COUNT_CALLS = f"""
+INSERT INTO model_answers (space, cell, name, prompt_digest, thread_key, answer, model, usage_json, at, failed_calls)
+SELECT ?, ?, ?, ?, ?, '', '', '{{}}', ?, ? WHERE EXISTS {THREAD_PK}
+ON CONFLICT (space, cell, name, prompt_digest) DO UPDATE SET failed_calls = failed_calls + excluded.failed_calls"""
 
 
 class SqlModelAnswers:
@@ -315,16 +324,28 @@ class SqlModelAnswers:
 
     async def answer(self, space: str, cell: str, name: str, digest: str) -> KeptAnswer | None:
         found = await self._database.one(ANSWER, (space, cell, name, digest))
-        if found is None:
+        if found is None or not found["answer"]:
             return None
-        return KeptAnswer(found["answer"], found["model"], json.loads(found["usage_json"]))
+        usage, known = json.loads(found["usage_json"]), json.loads(found["known_json"])
+        return KeptAnswer(found["answer"], found["model"], usage, known)
+
+    async def failed_calls(self, space: str, cell: str, name: str, digest: str) -> int:
+        """How many calls for this prompt gave nothing that could be used."""
+        found = await self._database.one(ANSWER, (space, cell, name, digest))
+        return 0 if found is None else int(found["failed_calls"])
+
+    async def count_failed(self, thread: ThreadRef, cell: str, name: str, digest: str, calls: int) -> None:
+        asked = (thread.space, cell, name, digest, thread_key(thread))
+        await self._database.execute(COUNT_CALLS, (*asked, self._clock(), calls, *thread))
 
     async def keep(self, thread: ThreadRef, cell: str, name: str, digest: str, answer: KeptAnswer) -> None:
         """The first answer to a prompt stays. Nothing is kept of a thread that is gone."""
         asked = (thread.space, cell, name, digest, thread_key(thread))
-        told = (answer.text, answer.model, dumped(answer.usage), self._clock())
+        told = (answer.text, answer.model, dumped(answer.usage), dumped(answer.known), self._clock())
         await self._database.execute(KEEP, (*asked, *told, *thread))
 
-    async def forget_cells(self, space: str, cells: Iterable[str]) -> None:
+    async def forget_cells(self, space: str, cells: Iterable[str], *, only_failed: bool = False) -> None:
+        """The model is asked again about them; `only_failed`, about those that it was asked about in vain."""
         forget = "DELETE FROM model_answers WHERE space = ? AND cell = ?"
+        forget += " AND answer = ''" if only_failed else ""
         await self._database.execute_many(forget, [(space, cell) for cell in cells])

@@ -103,8 +103,8 @@ class EntryWriter:
             self._remove(line, keep_deleted=False)
         self._forget_words_of_deleted()
         record_deletions(self.connection, self.change.space, self.change.owner, self.change.deletions)
-        if self.change.receipt is not None:
-            _put_receipt(self.connection, self.change.receipt, self.now)
+        for receipt in self.change.receipts:
+            _put_receipt(self.connection, receipt, self.now)
         return self._queue()
 
     def _put(self, known: KnownEntry, actor: Actor, cause: str) -> None:
@@ -247,8 +247,8 @@ class EntryWriter:
             self.connection.execute(TOUCH, (path, known.space, known.owner))
 
     def _queue(self) -> int | None:
-        space, receipt = self.change.space, self.change.receipt
-        thread = None if receipt is None else receipt.thread
+        space = self.change.space
+        thread = next((receipt.thread for receipt in self.change.receipts), None)
         due = queue_entry_jobs(self.connection, space, thread, self.change.extra_jobs, self.now)
         jobs = [
             places.file_job(space, path, self.now + self.delays.get(path, 0))

@@ -310,12 +310,14 @@ class SqlJobStore:
 
     @write_transaction
     def revive(self, connection: sqlite3.Connection, job_id: int, now: int) -> Job:
-        """Queue a dead job again, with a clean slate."""
+        """Queue a dead job again, with a clean slate: a model that it asked in vain may be asked again."""
         dead = connection.execute(
-            "SELECT lane, kind, dedupe FROM jobs WHERE pk = ? AND state = 'dead'", (job_id,)
+            "SELECT lane, kind, dedupe, space FROM jobs WHERE pk = ? AND state = 'dead'", (job_id,)
         ).fetchone()
         if dead is None:
             raise NotFound(f"there is no dead job {job_id}; only dead jobs can be retried")
+        *dead, space = dead
+        connection.execute("DELETE FROM model_answers WHERE space = ? AND answer = ''", (space,))
         connection.execute(
             "DELETE FROM jobs WHERE state = 'queued' AND lane = ? AND kind = ? AND dedupe = ?", dead
         )

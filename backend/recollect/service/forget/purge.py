@@ -154,7 +154,7 @@ class Rework:
                 continue
             thread, has_tools = stored.thread, any(turn.tool_calls for turn in stored.turns)
             closed = ClosedCell(space, thread.user_id, thread.agent_id, memcell, has_tools)
-            jobs = self.tuning().after_cell(closed, self.clock())
+            jobs = self.tuning().after_cell(closed)
             await self.entries.queue(space, ref, [_now(job) for job in jobs])
         for owner in derived.owners:
             await self.entries.queue(space, None, self._of_owner(space, owner))

@@ -16,6 +16,7 @@ from recollect.errors import (
     ModelRefused,
     ModelTooSlow,
     ModelUnavailable,
+    NotReady,
     RateLimited,
     StreamBroken,
 )
@@ -24,6 +25,7 @@ from recollect.service.models.backend_priority import Gate
 
 MAX_ANSWER_BYTES = 64 * 1024
 PAUSE_SECONDS = 0.5
+_UNBOUNDED = 1_000_000
 THOUGHT_TOKENS = 2_000
 """Room beside the answer for a model that was seen to think although it was asked not to."""
 
@@ -49,6 +51,13 @@ CallCounter = Callable[[], None]
 
 def unlimited(thread: ThreadRef) -> CallCounter:
     return lambda: None
+
+
+@dataclass(slots=True)
+class CallBudget:
+    """How many calls may still reach a model. One that finds nobody there, or has to make way, is not counted."""
+
+    left: int
 
 
 ModelFor = Callable[[ThreadRef], Awaitable[ThreadModel]]
@@ -125,12 +134,14 @@ class BackgroundModel:
         schema: JsonObject | None = None,
         prefix: ChatPrefix | None = None,
         check: Callable[[str], object] = lambda text: None,
+        budget: CallBudget | None = None,
     ) -> Answer:
         """The model's answer, within `answer_seconds` in all, waiting at the gate apart; else ModelUnavailable, and
         ModelTooSlow where it answered and found no end.
 
         What may pass, and an answer that `check` refuses with a ValueError, is tried `attempts` times in all.
-        With a `prefix` the messages follow the chat's own. Raises Preempted when a chat comes or the wait is long,
+        With a `prefix` the messages follow the chat's own. With a `budget`, which must have a call left, nothing is
+        tried twice but what differs: without a schema that was refused, or with room for thoughts. Raises Preempted when a chat comes or the wait is long,
         and OverQuota before anything is asked.
         """
         asked = _Asked(
@@ -148,6 +159,8 @@ class BackgroundModel:
             answering=self._answer_seconds,
             patience=self._patience_seconds,
             count=self._admit(thread),
+            attempts=self._attempts if budget is None else 1,
+            budget=budget or CallBudget(_UNBOUNDED),
         )
         try:
             chosen = await self._model_for(thread)
@@ -161,7 +174,7 @@ class BackgroundModel:
 
     async def _retry(self, backend: Backend, asked: "_Asked", check: Callable[[str], object]) -> Answer:
         trouble = "it did not answer"
-        for attempt in range(1, self._attempts + 1):
+        for attempt in range(1, asked.attempts + 1):
             pause = PAUSE_SECONDS * attempt
             try:
                 answer = await self._try(backend, asked)
@@ -180,13 +193,14 @@ class BackgroundModel:
                 trouble = _in_words(error)
             except ValueError as error:
                 trouble = str(error)
-            if attempt == self._attempts:
+            if attempt == asked.attempts:
                 break
             if asked.answering <= pause:
                 raise ModelUnavailable(f"the model took more than {self._answer_seconds:g} s: {trouble}")
             asked.answering -= pause
             await self._pause(pause)
-        raise ModelUnavailable(f"the model failed {self._attempts} times: {trouble}")
+        times = f" {asked.attempts} times" if asked.attempts > 1 else ""
+        raise ModelUnavailable(f"the model failed{times}: {trouble}")
 
     async def _try(self, backend: Backend, asked: "_Asked") -> Answer:
         """Once; where something beside the prompt is refused, once more without it, and from then on."""
@@ -200,7 +214,7 @@ class BackgroundModel:
                 answer = await self._once(backend, asked, call)
             except ModelRefused as error:
                 at_fault = _at_fault(error, call)
-                if not at_fault:
+                if not at_fault or not asked.budget.left:
                     raise
                 refused |= at_fault
             else:
@@ -208,6 +222,8 @@ class BackgroundModel:
                 if not (answer.cut_short and answer.thought) or key in self._thinkers:
                     return answer
                 self._thinkers.add(key)
+                if not asked.budget.left:
+                    return answer
 
     async def _once(self, backend: Backend, asked: "_Asked", call: ChatCall) -> Answer:
         arrived = self._clock()
@@ -215,12 +231,16 @@ class BackgroundModel:
             started, spoke = self._clock(), asyncio.Event()
             asked.patience = max(0.0, asked.patience - (started - arrived))
             asked.count()
+            asked.budget.left -= 1
             try:
                 async with asyncio.timeout(asked.answering):
                     return await _whole_answer(backend, call, spoke)
             except TimeoutError:
                 # The server works: this answer takes too long, and would again.
                 raise (_StillAnswering if spoke.is_set() else _OutOfTime) from None
+            except (BackendDown, NotReady, RateLimited, asyncio.CancelledError):
+                asked.budget.left += 1
+                raise
             finally:
                 asked.answering -= self._clock() - started
                 if asked.own_prompt:
@@ -237,6 +257,8 @@ class _Asked:
     answering: float
     patience: float
     count: CallCounter
+    attempts: int
+    budget: CallBudget
 
 
 class _OutOfTime(ModelUnavailable):
@@ -304,6 +326,7 @@ async def _whole_answer(backend: Backend, call: ChatCall, spoke: asyncio.Event) 
 _WORDS: dict[type[ModelUnavailable], str] = {
     _OutOfTime: "it had not answered yet",
     BackendDown: "nobody answers at its address",
+    NotReady: "its server is not ready",
     RateLimited: "it wants fewer requests",
     ModelTooSlow: "it went silent",
     StreamBroken: "its answer broke off",

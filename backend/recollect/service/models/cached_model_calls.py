@@ -1,23 +1,26 @@
 """Background model calls whose answers are stored before use, so that none is paid for twice."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Literal
 
 from recollect.domain.entries.entry import KeptAnswer
 from recollect.domain.extraction.prompts import prompt_digest, repair_messages
+from recollect.domain.job import GivenUp
 from recollect.domain.model import JsonObject, ThreadRef
-from recollect.errors import ModelTooSlow
+from recollect.errors import ModelUnavailable
 from recollect.failpoints import FailPoints
 from recollect.infra.journal.cells import SqlModelAnswers
-from recollect.service.models.background import Answer, BackgroundModel, ChatPrefix
+from recollect.service.models.background import Answer, BackgroundModel, CallBudget, ChatPrefix
 
-_ANSWER_TOKENS = 1_500
+MOST_CALLS = 3
+"""For one question, retries of every kind counted, until somebody asks for more."""
+_ANSWER_TOKENS = 2_000
 
 
-class ExtractionFailed(Exception):
-    """The model's answer can't be used, not even after a second chance, or finds no end; this counts as an attempt."""
+class ExtractionFailed(GivenUp):
+    """The model gave no answer that can be used, as often as it may be asked. It is not asked again unasked."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,11 +49,17 @@ class Question:
     stage: Literal["extract", "skill"] = "extract"
     lacks: Callable[[str], str | None] = lambda text: None
     """Says what a usable answer lacks; None if nothing."""
+    digest: str = ""
+    """Under which the answer is stored; empty: that of the prompt."""
+    known: Mapping[str, str] = field(default_factory=dict)
+    """Entries that the prompt lists, by their short ids; stored with the answer."""
 
 
 @dataclass(frozen=True, slots=True)
 class CachedModelCalls:
-    """Returns a stored answer if there is one. An answer that can't be parsed is asked for once more."""
+    """Returns a stored answer if there is one. No request is sent twice: a second one has more room, or says what was
+    wrong with the first answer. Calls that failed are counted durably.
+    """
 
     model: BackgroundModel
     answers: SqlModelAnswers
@@ -58,57 +67,80 @@ class CachedModelCalls:
 
     async def answer(self, question: Question) -> tuple[KeptAnswer, JsonObject]:
         """The answer and what it cost now. Raises Preempted, ModelUnavailable and ExtractionFailed."""
-        digest = prompt_digest(question.name, question.messages)
-        kept = await self.answers.answer(question.thread.space, question.subject, question.name, digest)
+        digest = question.digest or prompt_digest(question.name, question.messages)
+        place = (question.subject, question.name, digest)
+        kept = await self.answers.answer(question.thread.space, *place)
         if kept is not None:
             return kept, {}
-        answer, asked = await self._ask(question)
-        kept = KeptAnswer(answer.text, answer.model or "a model", _cost(asked))
-        await self.answers.keep(question.thread, question.subject, question.name, digest, kept)
+        left = MOST_CALLS - await self.answers.failed_calls(question.thread.space, *place)
+        if left <= 0:
+            raise ExtractionFailed("the model was asked as often as it may be, and no answer can be used")
+        budget = CallBudget(left)
+        try:
+            answer, asked = await self._ask(question, budget)
+        except Exception as error:
+            is_final = isinstance(error, ExtractionFailed) or budget.left <= 0
+            failed = left if is_final else left - budget.left
+            if failed:
+                await self.answers.count_failed(question.thread, *place, failed)
+            if is_final:
+                raise ExtractionFailed(str(error)) from error
+            raise
+        kept = KeptAnswer(answer.text, answer.model or "a model", _cost(asked), question.known)
+        await self.answers.keep(question.thread, *place, kept)
         self.fail_points.reach(f"{question.stage}.answer_kept")
         return kept, dict(kept.usage)
 
-    async def _ask(self, question: Question) -> tuple[Answer, list[Answer]]:
-        """An answer that can be read, at the second chance at the latest; one that lacks something where both do.
+    async def _ask(self, question: Question, budget: CallBudget) -> tuple[Answer, list[Answer]]:
+        """An answer that can be read; one that lacks something where none is whole. And all that there were.
 
-        And all that there were.
+        One that is cut off is asked for once more with twice the room, one that can't be used once more with what is
+        wrong with it.
         """
-        messages, prefix = list(question.messages), None
+        messages, prefix, room = list(question.messages), None, _ANSWER_TOKENS
         if question.appended is not None and (prefix := await question.appended.prefix()) is not None:
             messages = [question.appended.message]
-        first = await self._once(question, messages, prefix)
-        wrong = await _wrong_with(question, first.text) or await asyncio.to_thread(question.lacks, first.text)
-        if wrong is None:
-            return first, [first]
-        if first.cut_short:
-            second = await self._once(question, messages, prefix, 2 * _ANSWER_TOKENS)
-        else:
-            second = await self._once(question, repair_messages(messages, first.text, wrong), prefix)
-        unusable = await _wrong_with(question, second.text)
-        if unusable is None:
-            return second, [first, second]
-        if await _wrong_with(question, first.text) is None:
-            return first, [first, second]
-        raise ExtractionFailed(f"the model's answer can't be used: {unusable}")
+        asked: list[Answer] = []
+        usable: Answer | None = None
+        is_repaired = False
+        while True:
+            try:
+                answer = await self._once(question, messages, prefix, room, budget)
+            except ModelUnavailable:
+                if usable is None or budget.left:
+                    raise
+                return usable, asked
+            asked.append(answer)
+            unusable = await _wrong_with(question, answer.text)
+            wrong = unusable or await asyncio.to_thread(question.lacks, answer.text)
+            usable = answer if unusable is None else usable
+            if wrong is None:
+                return answer, asked
+            if budget.left and answer.cut_short and room == _ANSWER_TOKENS:
+                room *= 2
+            elif budget.left and not answer.cut_short and not is_repaired:
+                messages, is_repaired = repair_messages(messages, answer.text, wrong), True
+            elif usable is not None:
+                return usable, asked
+            else:
+                raise ExtractionFailed(f"the model's answer can't be used: {wrong}")
 
     async def _once(
         self,
         question: Question,
         messages: Sequence[JsonObject],
         prefix: ChatPrefix | None,
-        max_tokens: int = _ANSWER_TOKENS,
+        room: int,
+        budget: CallBudget,
     ) -> Answer:
-        try:
-            answer = await self.model.ask(
-                messages,
-                thread=question.thread,
-                max_tokens=max_tokens,
-                schema=question.schema,
-                prefix=prefix,
-            )
-        except ModelTooSlow as error:
-            # Not an outage, which is retried without limit: this counts as an attempt.
-            raise ExtractionFailed(error.message) from error
+        answer = await self.model.ask(
+            messages,
+            thread=question.thread,
+            max_tokens=room,
+            schema=question.schema,
+            prefix=prefix,
+            budget=budget,
+        )
         self.fail_points.reach(f"{question.stage}.answered")
         return answer
 

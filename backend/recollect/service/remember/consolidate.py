@@ -1,7 +1,8 @@
 """What a memcell holds becomes entries, cell by cell, one owner at a time."""
 
+import asyncio
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from recollect.domain.entries import succession
@@ -10,30 +11,35 @@ from recollect.domain.entries.entry import (
     CASES,
     FACTS,
     FORESIGHT,
+    PROFILE,
     EntryChange,
     EntryReceipt,
     KnownEntry,
     text_key,
 )
-from recollect.domain.entries.links import successor_ids
+from recollect.domain.entries.links import origin_ids, successor_ids
 from recollect.domain.entries.merge_drafts import Known, Origin, Outcome, entries_of, remember
 from recollect.domain.entries.profile import USER
 from recollect.domain.extraction.case import has_trajectory
-from recollect.domain.extraction.draft import Draft, Kind, StoredCell
+from recollect.domain.extraction.draft import CellText, Draft, Extraction, Kind, StoredCell
+from recollect.domain.extraction.known import MOST_READ, known_before, nearest
 from recollect.domain.job import Job, JobSpec, NotYet
 from recollect.domain.model import JsonObject
 from recollect.domain.paths import agent_folder, owner_folder
-from recollect.domain.strategy import Cause, Event, Tuning
+from recollect.domain.people import Preferences
+from recollect.domain.strategy import Cause, Event, Tuning, strategies_of
 from recollect.errors import NotFound
 from recollect.failpoints import FailPoints
 from recollect.infra.journal.cells import SqlCellTexts
 from recollect.infra.journal.entries import SqlEntryStore
 from recollect.infra.journal.people import SqlPresetStore
 from recollect.service.coordination import Clock, OwnerLocks
+from recollect.service.models.cached_model_calls import ExtractionFailed
 from recollect.service.remember.extract import RULES, Extracted, Extractor
 
 NOTHING = "nothing worth keeping"
 NO_MODEL: JsonObject = {"state": "off", "why": "no model is configured"}
+OFF: JsonObject = {"state": "off", "why": "the strategy is switched off"}
 
 
 async def leave_receipts(
@@ -43,21 +49,55 @@ async def leave_receipts(
     for cause, detail in told:
         receipt = EntryReceipt(cause.thread, cause.cell, strategy, detail)
         try:
-            await entries.apply(EntryChange(space, owner, "extraction", strategy, receipt=receipt))
+            await entries.apply(EntryChange(space, owner, "extraction", strategy, receipts=(receipt,)))
         except NotFound:
             continue  # Its thread was forgotten meanwhile, with all of its receipts.
 
 
-_KINDS: dict[str, Kind] = {"episode": "episodes", "facts": "facts", "foresight": "foresight"}
+CASE = "case"
+_KINDS: dict[str, Kind] = {"episode": "episodes", "facts": "facts", "foresight": "foresight", CASE: "cases"}
+_KNOWN: JsonObject = {"state": "known", "why": "there is a case of these turns"}
+_EVENTS: dict[str, Event] = {"facts": "facts changed", CASE: "case written"}
 _MOST_ALIKE = 200
 """Of the entries about one matter, the newest are compared."""
 
 
 @dataclass(frozen=True, slots=True)
-class Remembering:
-    """Runs the strategies that work on memcells.
+class _Run:
+    """One job of a memcell: whose it is, and what each of its strategies is to do."""
 
-    A strategy that runs twice leaves the same entries. A person always wins over extraction: what they
+    stored: StoredCell
+    user: str
+    agent: str
+    preferences: Preferences
+    wanted: list[str]
+    """Strategies that work now, in their order."""
+    off: dict[str, JsonObject]
+    """What the others tell."""
+
+    def owner_of(self, strategy: str) -> str:
+        return self.agent if strategy == CASE else self.user
+
+    def receipts_of(self, owner: str) -> list[EntryReceipt]:
+        thread, cell = self.stored.thread.ref, self.stored.memcell_id
+        told = {name: detail for name, detail in self.off.items() if self.owner_of(name) == owner}
+        return [EntryReceipt(thread, cell, name, detail) for name, detail in told.items()]
+
+
+@dataclass(frozen=True, slots=True)
+class _Planned:
+    """What one strategy changes."""
+
+    outcome: Outcome
+    receipt: EntryReceipt
+    jobs: tuple[JobSpec, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Remembering:
+    """Runs the strategies that work on memcells: one job and one answer of the model for all of them.
+
+    A job that runs twice leaves the same entries. A person always wins over extraction: what they
     wrote stays, what they deleted does not come back, and a user who wants no memory gets none.
     """
 
@@ -71,58 +111,155 @@ class Remembering:
     fail_points: FailPoints
 
     async def handle(self, job: Job) -> None:
-        """For jobs of the strategies episode, facts and foresight."""
-        strategy, memcell = str(job.payload["strategy"]), str(job.payload["cell"])
-        stored = None if job.thread is None else await self.cells.cell(job.thread, memcell)
+        """For the job of a memcell. Raises ExtractionFailed once the receipts say why the model gave nothing."""
+        stored = None if job.thread is None else await self.cells.cell(job.thread, str(job.payload["cell"]))
         if stored is None:
             return  # Forgotten meanwhile.
-        owner = owner_folder(job.space, stored.thread.user_id)
-        preferences = await self.people.preferences(job.space, stored.thread.user_id)
-        off = None if preferences.auto_memory else {"state": "off", "why": "auto_memory is off"}
-        off = off or await self._without_model(strategy, stored, owner)
-        if off is not None:
-            cause = Cause(stored.thread.ref, memcell)
-            await leave_receipts(self.entries, job.space, owner, strategy, [(cause, off)])
-            return
-        if not stored.is_written:
-            raise NotYet("its transcript is being written")
-        name = await self._user_name(stored, owner)
-        extracted = await self.extractor.user_memory(stored, stored.text(name, preferences.time_zone))
-        kind = _KINDS[strategy]
-        origin = Origin(job.space, owner, strategy, extracted.by, stored, name)
-        async with self.locks.of(owner):
-            await self._write(origin, extracted.extraction.of(kind), _told(extracted, kind))
+        run = await self._run_of(job, stored)
+        name = await self._user_name(stored, run.user)
+        cell = stored.text(name, run.preferences.time_zone)
+        failed: ExtractionFailed | None = None
+        extracted = Extracted(Extraction(), RULES)
+        if run.wanted:
+            if not stored.is_written:
+                raise NotYet("its transcript is being written")
+            try:
+                extracted = await self.extractor.memcell(stored, cell, await self._known(run, cell))
+            except ExtractionFailed as error:
+                failed, extracted = error, await self.extractor.without_model(cell)
+                await self._leave_to_rules(run, str(error))
+        told = {each: _told(extracted, _KINDS[each]) for each in run.wanted}
+        for each in run.wanted[1:]:
+            told[each].pop("cost", None)
+        if failed is not None:
+            told = {each: {**detail, "why": str(failed)} for each, detail in told.items()}
+        await self._make(run, extracted, told, name)
+        if failed is not None:
+            raise failed
 
-    async def _without_model(self, strategy: str, stored: StoredCell, owner: str) -> JsonObject | None:
-        """Why a strategy that needs a model leaves what is there. None where it has one, or needs none.
+    async def _run_of(self, job: Job, stored: StoredCell) -> _Run:
+        space, thread = job.space, stored.thread
+        preferences = await self.people.preferences(space, thread.user_id)
+        user, agent = owner_folder(space, thread.user_id), agent_folder(space, thread.agent_id)
+        run = _Run(stored, user, agent, preferences, [], {})
+        for name in strategies_of(job):
+            off = OFF if not job.payload.get("asked") and name not in self.tuning().triggers else None
+            off = off or await self._why_not(name, run)
+            if off is None:
+                run.wanted.append(name)
+            else:
+                run.off[name] = off
+        return run
 
-        Without a model an episode is written where none is, or where its words were edited since.
-        """
-        if self.extractor.model_calls is not None:
-            return None
-        if strategy == "episode":
-            made = await self.entries.of_cell(stored.thread.space, owner, stored.memcell_id, strategy)
-            by_model = any(known.entry.by != f"{strategy}, {RULES}" for known in made)
-            if not by_model or any(turn.edited for turn in stored.turns):
-                return None
-        return NO_MODEL
+    async def _why_not(self, strategy: str, run: _Run) -> JsonObject | None:
+        """Why a strategy leaves what is there; None where it is to work."""
+        stored = run.stored
+        if strategy == CASE:
+            if not run.preferences.auto_skills:
+                return {"state": "off", "why": "auto_skills is off"}
+            if not any(turn.tool_calls for turn in stored.turns):
+                return {"state": NOTHING, "why": "no tool was used"}
+        elif not run.preferences.auto_memory:
+            return {"state": "off", "why": "auto_memory is off"}
+        if self.extractor.model_calls is None and (
+            strategy != "episode" or await self._has_models_episode(run)
+        ):
+            return NO_MODEL
+        return _KNOWN if strategy == CASE and await self.has_case(stored) else None
 
-    async def write_case(
-        self,
-        origin: Origin,
-        drafts: Sequence[Draft],
-        told: JsonObject,
-        unless: Callable[[], Awaitable[bool]],
-    ) -> Outcome | None:
-        """For agents: the same, without what only facts need. None where `unless` says so once it is their turn."""
+    async def _has_models_episode(self, run: _Run) -> bool:
+        """Whether a model told the episode, in words that still hold: one made without a model takes no such place."""
+        stored = run.stored
+        made = await self.entries.of_cell(stored.thread.space, run.user, stored.memcell_id, "episode")
+        by_model = any(known.entry.by != f"episode, {RULES}" for known in made)
+        return by_model and not any(turn.edited for turn in stored.turns)
+
+    async def _leave_to_rules(self, run: _Run, why: str) -> None:
+        """Only an episode is made without a model; what else is there stays."""
+        keeps = [] if await self._has_models_episode(run) else ["episode"]
+        run.off.update({name: {"state": "failed", "why": why} for name in run.wanted if name not in keeps})
+        run.wanted[:] = [name for name in run.wanted if name in keeps]
+
+    async def _known(self, run: _Run, cell: CellText) -> list[KnownEntry]:
+        """What is known that the cell may touch: the nearest facts, and those on the profile's page."""
+        if self.extractor.model_calls is None:
+            return []
+        space, stored = run.stored.thread.space, run.stored
+        facts = await self.entries.list_entries(space, run.user, kinds=(FACTS,), limit=MOST_READ)
+        lines = await self.entries.list_entries(space, run.user, kinds=(PROFILE,), holding=True)
+        theirs = [line for line in lines if line.is_edited]
+        page = {origin for line in lines if not line.is_edited for origin in origin_ids(line.entry)}
+        older = await self.entries.some(space, run.user, sorted(page - {fact.entry_id for fact in facts}))
+        known = known_before(cell, stored.memcell_id, [*facts, *older, *theirs])
+        return await asyncio.to_thread(nearest, cell, known, page | {line.entry_id for line in theirs})
+
+    async def _make(self, run: _Run, extracted: Extracted, told: dict[str, JsonObject], name: str) -> None:
+        """Two changes at most: one of the user's entries, one of the agent's."""
+        space, stored = run.stored.thread.space, run.stored
+        for owner in dict.fromkeys((run.user, run.agent)):
+            async with self.locks.of(owner):
+                # While the model was asked, a chat's turn may have come first.
+                if owner == run.agent and CASE in run.wanted and await self.has_case(stored):
+                    run.wanted.remove(CASE)
+                    run.off[CASE] = _KNOWN
+                plans = [
+                    await self._planned(
+                        Origin(space, owner, each, extracted.by, stored, name),
+                        extracted.extraction.of(_KINDS[each]),
+                        told[each],
+                    )
+                    for each in run.wanted
+                    if run.owner_of(each) == owner
+                ]
+                await self._apply(space, owner, stored, plans, run.receipts_of(owner))
+
+    async def has_case(self, stored: StoredCell) -> bool:
+        """Whether another stretch made a case of the calls in this one."""
+        calls = [turn.turn_id for turn in stored.turns if turn.tool_calls]
+        citing = await self.entries.citing(stored.thread.ref, calls)
+        return any(each.kind == CASES and each.cell != stored.memcell_id for each in citing)
+
+    async def write_case(self, origin: Origin, drafts: Sequence[Draft], told: JsonObject) -> Outcome | None:
+        """For the turns of a chat. None where another stretch made a case of them first."""
         async with self.locks.of(origin.owner):
-            if await unless():
+            if await self.has_case(origin.cell):
                 return None
-            return await self._write(origin, drafts, told, event="case written")
+            plan = await self._planned(origin, drafts, told)
+            await self._apply(origin.space, origin.owner, origin.cell, [plan])
+            return plan.outcome
 
-    async def _write(
-        self, origin: Origin, drafts: Sequence[Draft], told: JsonObject, event: Event = "facts changed"
-    ) -> Outcome:
+    async def _apply(
+        self,
+        space: str,
+        owner: str,
+        cell: StoredCell,
+        plans: Sequence[_Planned],
+        receipts: Sequence[EntryReceipt] = (),
+    ) -> None:
+        """All that a memcell changes in one owner's entries, at once."""
+        receipts = [*(plan.receipt for plan in plans), *receipts]
+        if not receipts:
+            return
+        change = EntryChange(
+            space,
+            owner,
+            "extraction",
+            f"{', '.join(plan.receipt.strategy for plan in plans)} of {cell.memcell_id}",
+            put=tuple(entry for plan in plans for entry in plan.outcome.put.values()),
+            remove=tuple(entry_id for plan in plans for entry_id in plan.outcome.remove),
+            receipts=tuple(receipts),
+            extra_jobs=tuple(job for plan in plans for job in plan.jobs),
+        )
+        try:
+            await self.entries.apply(change)
+        except NotFound:
+            if plans:
+                raise
+            return  # Its thread was forgotten meanwhile, with all of its receipts.
+        self.fail_points.reach("remember.applied")
+
+    async def _planned(self, origin: Origin, drafts: Sequence[Draft], told: JsonObject) -> _Planned:
+        """What a strategy changes, of one cell, in what its owner has."""
         space, owner, cell = origin.space, origin.owner, origin.cell
         new = entries_of(drafts, origin)
         known = Known(
@@ -133,22 +270,11 @@ class Remembering:
         outcome = remember(new, known)
         await self._close_gaps(outcome, known)
         detail = {"state": "extracted" if new else NOTHING, **told, **outcome.as_json()}
-        changed = bool(outcome.put or outcome.remove)
-        tells = changed and (origin.strategy == "facts" or event == "case written")
-        await self.entries.apply(
-            EntryChange(
-                space,
-                owner,
-                "extraction",
-                f"{origin.strategy} of {cell.memcell_id}",
-                put=tuple(outcome.put.values()),
-                remove=tuple(outcome.remove),
-                receipt=EntryReceipt(cell.thread.ref, cell.memcell_id, origin.strategy, detail),
-                extra_jobs=self._jobs_after(event, origin, tuple(outcome.put)) if tells else (),
-            )
-        )
-        self.fail_points.reach("remember.applied")
-        return outcome
+        receipt = EntryReceipt(cell.thread.ref, cell.memcell_id, origin.strategy, detail)
+        event = _EVENTS.get(origin.strategy)
+        tells = event is not None and bool(outcome.put or outcome.remove)
+        jobs = self._jobs_after(event, origin, tuple(outcome.put)) if event and tells else ()
+        return _Planned(outcome, receipt, jobs)
 
     def _jobs_after(self, event: Event, origin: Origin, changed: tuple[str, ...]) -> tuple[JobSpec, ...]:
         cause = Cause(origin.cell.thread.ref, origin.cell.memcell_id, changed)
@@ -209,31 +335,14 @@ def _told(extracted: Extracted, kind: Kind) -> JsonObject:
     return {name: value for name, value in told.items() if value}
 
 
-CASE = "case"
-_KNOWN: JsonObject = {"state": "known", "why": "there is a case of these turns"}
-
-
 @dataclass(frozen=True, slots=True)
 class Cases:
     """Each stretch of work with tools makes one case, whether its memcell or its chat turn comes first."""
 
     cells: SqlCellTexts
-    entries: SqlEntryStore
     people: SqlPresetStore
     extractor: Extractor
     remembering: Remembering
-
-    async def handle(self, job: Job) -> None:
-        """For jobs of the strategy case."""
-        memcell = str(job.payload["cell"])
-        stored = None if job.thread is None else await self.cells.cell(job.thread, memcell)
-        if stored is None:
-            return  # Forgotten meanwhile.
-        told = await self._learn(stored)
-        if "by" not in told:
-            owner = agent_folder(job.space, stored.thread.agent_id)
-            cause = Cause(stored.thread.ref, stored.memcell_id)
-            await leave_receipts(self.entries, job.space, owner, CASE, [(cause, told)])
 
     async def from_turns(self, job: Job) -> JsonObject:
         """For the work on skills that follows a chat turn: its receipt."""
@@ -253,27 +362,14 @@ class Cases:
             return NO_MODEL
         if not stored.is_written:
             raise NotYet("its transcript is being written")
-        if await self._is_known(stored):
+        if await self.remembering.has_case(stored):
             return _KNOWN
         extracted = await self.extractor.case(stored, cell)
         origin = Origin(space, agent_folder(space, thread.agent_id), CASE, extracted.by, stored)
         # While the model was asked, another stretch may have come first.
         outcome = await self.remembering.write_case(
-            origin, extracted.extraction.of("cases"), _case_told(extracted), lambda: self._is_known(stored)
+            origin, extracted.extraction.of("cases"), _told(extracted, "cases")
         )
         if outcome is None:
             return _KNOWN
         return {"state": "extracted" if outcome.put else NOTHING, **outcome.as_json(), "by": extracted.by}
-
-    async def _is_known(self, stored: StoredCell) -> bool:
-        """Another stretch made a case of the calls in this one."""
-        calls = [turn.turn_id for turn in stored.turns if turn.tool_calls]
-        citing = await self.entries.citing(stored.thread.ref, calls)
-        return any(each.kind == CASES and each.cell != stored.memcell_id for each in citing)
-
-
-def _case_told(extracted: Extracted) -> JsonObject:
-    refused = len(extracted.extraction.refused)
-    told: JsonObject = {"by": extracted.by, "cost": extracted.cost, "refused": refused}
-    told["secrets_masked"] = extracted.secrets_masked
-    return {name: value for name, value in told.items() if value}

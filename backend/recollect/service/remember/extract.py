@@ -1,12 +1,13 @@
 """Extraction: what a memcell holds that is worth remembering."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field, replace
 from importlib import resources
 
+from recollect.domain.entries.entry import KeptAnswer, KnownEntry
 from recollect.domain.extraction import case, prompts
-from recollect.domain.extraction.answer import ANSWER_SCHEMA, lacking, parse_memcell_answer
+from recollect.domain.extraction.answer import ANSWER_SCHEMA, CASE_SCHEMA, lacking, parse_memcell_answer
 from recollect.domain.extraction.case import CASE_PLACEHOLDERS
 from recollect.domain.extraction.draft import CellText, Draft, Extraction, StoredCell
 from recollect.domain.extraction.ground import ground
@@ -92,37 +93,56 @@ class Extracted:
 
 @dataclass(frozen=True, slots=True)
 class Extractor:
-    """Asks once for a cell: the answer is kept before it is used, and serves every strategy and every retry."""
+    """Asks once for a cell: the answer is kept before it is used, and serves every retry."""
 
     model_calls: CachedModelCalls | None
     """None without a model."""
     prompts: PromptTexts
     live_prefix: LivePrefix
     masks_secrets: bool = True
+    language: str = ""
+    """Of all memories; empty: that of each conversation."""
 
-    async def user_memory(self, stored: StoredCell, cell: CellText) -> Extracted:
-        """Episode, facts and foresight of a cell. Raises Preempted, ModelUnavailable and ExtractionFailed."""
+    async def memcell(
+        self, stored: StoredCell, cell: CellText, known: Sequence[KnownEntry] = ()
+    ) -> Extracted:
+        """All that a cell holds; without a model, its episode. Raises Preempted, ModelUnavailable and ExtractionFailed.
+
+        `known` is what is known already that the cell may touch.
+        """
         cell, masked = await self._masked(cell)
         if self.model_calls is None:
             return Extracted(extract_without_model(cell), RULES, secrets_masked=masked)
         template = await self.prompts.text(stored.thread.space, "memcell")
+        shown = case.shown_with_calls(replace(cell, language=self.language))
+        ids = {f"f{number}": entry for number, entry in enumerate(known, 1)}
+        texts = {short_id: entry.entry.text for short_id, entry in ids.items()}
         kept, cost = await self.model_calls.answer(
             Question(
                 "memcell",
                 stored.thread.ref,
                 stored.memcell_id,
-                prompts.memcell_messages(template, cell),
+                prompts.memcell_messages(template, shown, texts),
                 ANSWER_SCHEMA,
                 lambda text: parse_memcell_answer(text, cell),
-                Appended(prompts.memcell_instruction(template, cell), lambda: self.live_prefix(stored)),
+                Appended(
+                    prompts.memcell_instruction(template, shown, texts), lambda: self.live_prefix(stored)
+                ),
                 lacks=lacking,
+                digest=prompts.memcell_digest(template, shown),
+                known={short_id: entry.entry_id for short_id, entry in ids.items()},
             )
         )
-        answer = await asyncio.to_thread(parse_memcell_answer, kept.text, cell)
-        return await self._kept(ground(answer, cell), kept.model, cost, masked)
+        answer = await asyncio.to_thread(_read, kept, cell)
+        return await self._kept(answer, kept.model, cost, masked)
+
+    async def without_model(self, cell: CellText) -> Extracted:
+        """The episode alone, of a cell about which a model was asked in vain."""
+        cell, masked = await self._masked(cell)
+        return Extracted(extract_without_model(cell), RULES, secrets_masked=masked)
 
     async def case(self, stored: StoredCell, cell: CellText) -> Extracted:
-        """What the agent did in a stretch with tool calls. Only with a model."""
+        """What the agent did in a chat's turns with tool calls. Only with a model."""
         assert self.model_calls is not None
         cell, masked = await self._masked(cell)
         template = await self.prompts.text(stored.thread.space, "case")
@@ -132,7 +152,7 @@ class Extractor:
                 stored.thread.ref,
                 stored.memcell_id,
                 case.case_messages(template, cell),
-                case.CASE_SCHEMA,
+                CASE_SCHEMA,
                 lambda text: case.parse_case_answer(text, cell),
             )
         )
@@ -153,8 +173,14 @@ class Extractor:
         return Extracted(extraction, by, cost, masked)
 
 
+def _read(kept: KeptAnswer, cell: CellText) -> Extraction:
+    """What of an answer passes the check."""
+    checked = ground(parse_memcell_answer(kept.text, cell), cell, kept.known)
+    work = case.case_in_memcell_answer(kept.text, cell)
+    return Extraction((*checked.drafts, *work.drafts), (*checked.refused, *work.refused))
+
+
 def _without_secrets(draft: Draft) -> Draft:
-    title, text, subject, value = (
-        mask_secrets(each)[0] for each in (draft.title, draft.text, draft.subject, draft.value)
-    )
-    return replace(draft, title=title, text=text, subject=subject, value=value)
+    title, text, subject = (mask_secrets(each)[0] for each in (draft.title, draft.text, draft.subject))
+    quotes = tuple(replace(quote, words=mask_secrets(quote.words)[0]) for quote in draft.quotes)
+    return replace(draft, title=title, text=text, subject=subject, quotes=quotes)

@@ -4,17 +4,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from recollect.domain.access import Caller
-from recollect.domain.job import JobSpec
 from recollect.domain.model import ThreadRef
-from recollect.domain.paths import agent_folder, owner_folder
-from recollect.domain.strategy import STRATEGIES, STRATEGY, Tuning, memory_lane
+from recollect.domain.strategy import ON_CELLS, Tuning, cell_job
 from recollect.errors import InvalidInput
 from recollect.infra.journal.cells import SqlCellTexts, SqlModelAnswers
 from recollect.infra.journal.entries import SqlEntryStore
 from recollect.infra.journal.threads import SqlThreadStore
 from recollect.service.threads import owned_thread
-
-ON_CELLS = tuple(strategy for strategy in STRATEGIES if strategy.on == "memcell closed")
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +23,7 @@ class Queued:
 
 @dataclass(frozen=True, slots=True)
 class Reprocessor:
-    """Queues the strategies again. What they write takes the place of what they wrote before; nothing is doubled."""
+    """Queues the memcells' jobs again. What they write takes the place of what they wrote before; nothing is doubled."""
 
     threads: SqlThreadStore
     cells: SqlCellTexts
@@ -61,28 +57,14 @@ class Reprocessor:
         found = await self.cells.cells_of(caller.space, user_id, thread_id)
         jobs = 0
         for thread, cell in found:
-            if ask_again:
-                await self.answers.forget_cells(caller.space, [cell])
+            # Where no answer could be used, the model is asked again in any case.
+            await self.answers.forget_cells(caller.space, [cell], only_failed=not ask_again)
             jobs += await self._queue(thread, cell, wanted)
         return Queued(len(found), jobs)
 
     async def _queue(self, ref: ThreadRef, cell: str, strategies: Sequence[str]) -> int:
-        thread = await self.threads.find(ref)
-        if thread is None:
+        if not strategies or await self.threads.find(ref) is None:
             return 0
-        owners = {
-            "chat": owner_folder(ref.space, ref.user_id),
-            "agent": agent_folder(ref.space, thread.agent_id),
-        }
-        wanted = [each for each in ON_CELLS if each.name in strategies]
-        jobs = [
-            JobSpec(
-                STRATEGY,
-                memory_lane(owners[each.for_mode]),
-                {"strategy": each.name, "owner": owners[each.for_mode], "cell": cell, "asked": True},
-                f"{each.name}:{cell}",
-            )
-            for each in wanted
-        ]
-        await self.entries.queue(ref.space, ref, jobs)
-        return len(jobs)
+        names = [each.name for each in ON_CELLS if each.name in strategies]
+        await self.entries.queue(ref.space, ref, [cell_job(ref.space, ref.user_id, cell, names, asked=True)])
+        return 1

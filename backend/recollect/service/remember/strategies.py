@@ -6,12 +6,11 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 
 from recollect.domain.job import Job
-from recollect.domain.model import JsonObject
-from recollect.domain.strategy import STRATEGIES, Cause, Trigger, Tuning, causes_of, tuning_of
+from recollect.domain.strategy import STRATEGIES, Trigger, Tuning, causes_of, strategies_of, tuning_of
 from recollect.errors import HomeUnusable
 from recollect.infra.journal.entries import SqlEntryStore
-from recollect.service.remember.consolidate import leave_receipts
-from recollect.settings import TOML_NAME, Settings, StrategySettings, load_settings
+from recollect.service.remember.consolidate import OFF, leave_receipts
+from recollect.settings import TOML_NAME, Settings, StrategySettings, TimedStrategySettings, load_settings
 
 _LOOK_SECONDS = 1.0
 _log = logging.getLogger("recollect.settings")
@@ -71,6 +70,8 @@ def _tuning(settings: Settings) -> Tuning:
 def _trigger(given: StrategySettings, default: Trigger) -> Trigger | None:
     if not given.enabled:
         return None
+    if not isinstance(given, TimedStrategySettings):
+        return default
     return Trigger(
         every=default.every if given.every is None else given.every,
         idle_seconds=default.idle_seconds if given.idle_seconds is None else given.idle_seconds,
@@ -79,28 +80,26 @@ def _trigger(given: StrategySettings, default: Trigger) -> Trigger | None:
 
 
 Run = Callable[[Job], Awaitable[None]]
-_OFF: JsonObject = {"state": "off", "why": "the strategy is switched off"}
 
 
 @dataclass(frozen=True, slots=True)
 class StrategyWork:
     """The handler of all strategy jobs."""
 
+    on_memcell: Run
+    """All strategies of a memcell."""
     strategies: Mapping[str, Run]
+    """The others, by their names."""
     tuning: Callable[[], Tuning]
     entries: SqlEntryStore
 
     async def handle(self, job: Job) -> None:
-        name = str(job.payload["strategy"])
+        if "cell" in job.payload:
+            await self.on_memcell(job)
+            return
+        (name,) = strategies_of(job)
         if job.payload.get("asked") or name in self.tuning().triggers:
             await self.strategies[name](job)
         else:
-            told = [(cause, _OFF) for cause in _about(job)]
+            told = [(cause, OFF) for cause in causes_of(job)]
             await leave_receipts(self.entries, job.space, str(job.payload["owner"]), name, told)
-
-
-def _about(job: Job) -> list[Cause]:
-    cell = job.payload.get("cell")
-    if cell is None:
-        return causes_of(job)
-    return [] if job.thread is None else [Cause(job.thread, str(cell))]

@@ -5,22 +5,24 @@ from collections.abc import Iterator
 import pytest
 
 from recollect.domain import boundary
-from recollect.domain.extraction import answer, case
+from recollect.domain.extraction import answer
 from recollect.domain.extraction import skill_making as skill_model
 from recollect.domain.model import JsonObject
 
 SCHEMAS = {
     "boundaries": boundary.ANSWER_SCHEMA,
     "memcell": answer.ANSWER_SCHEMA,
-    "case": case.CASE_SCHEMA,
+    "case": answer.CASE_SCHEMA,
     "skill": skill_model.SKILL_SCHEMA,
 }
 
 
 def parts(schema: JsonObject) -> Iterator[JsonObject]:
-    yield schema
-    for inner in [*schema.get("properties", {}).values(), *([schema["items"]] if "items" in schema else [])]:
-        yield from parts(inner)
+    if "type" in schema:
+        yield schema
+    inner = [*schema.get("properties", {}).values(), *schema.get("anyOf", ())]
+    for each in [*inner, *([schema["items"]] if "items" in schema else [])]:
+        yield from parts(each)
 
 
 @pytest.mark.parametrize("name", SCHEMAS)
@@ -39,3 +41,13 @@ def test_every_object_in_an_answer_has_all_of_its_fields_and_no_other(name: str)
 
 def test_the_reasoning_about_boundaries_is_a_sentence() -> None:
     assert boundary.ANSWER_SCHEMA["properties"]["reasoning"]["maxLength"] <= 200
+
+
+def test_the_answer_about_a_memcell_has_the_fields_that_the_design_names() -> None:
+    fields = answer.ANSWER_SCHEMA["properties"]
+    assert list(fields) == ["episode", "facts", "foresight", "case"]
+    fact = fields["facts"]["items"]["properties"]
+    assert list(fact) == ["text", "about", "category", "when", "until", "quotes", "replaces", "ends"]
+    assert fact["when"] == {"type": ["string", "null"]}
+    assert list(fact["quotes"]["items"]["properties"]) == ["message", "words"]
+    assert [each.get("type") for each in fields["episode"]["anyOf"]] == ["object", "null"]

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from recollect.domain.extraction.answer import MAX_FACTS, MAX_PLANS, parse_memcell_answer
 from recollect.domain.extraction.answer_json import MAX_ANSWER, find_object
-from recollect.domain.extraction.draft import Extraction
+from recollect.domain.extraction.draft import Extraction, Kind, Quoted
 from recollect.domain.extraction.prompts import repair_messages
 from recollect.domain.model import JsonObject
 from tests.unit.awkward_text import unhurried
@@ -24,18 +24,29 @@ CELL = cell_of(
 )
 FACT: JsonObject = {
     "text": "Ann lives in Berlin.",
-    "turns": [1],
-    "subject": "Ann",
-    "attribute": "lives_in",
-    "value": "Berlin",
+    "about": "Ann",
+    "category": "home",
+    "when": "2026-05",
+    "until": None,
+    "quotes": [{"message": 1, "words": "I live in Berlin"}],
+    "replaces": ["f2"],
+    "ends": [],
 }
-PLAN: JsonObject = {"text": "Ann flies to Lisbon.", "turns": [3], "from": "2026-06-03", "to": "2026-06-03"}
+PLAN: JsonObject = {
+    "text": "Ann flies to Lisbon.",
+    "when": "2026-06-03",
+    "until": None,
+    "quotes": [{"message": 3, "words": "On 3 June"}],
+}
 ANSWER: JsonObject = {
-    "title": "Ann in Berlin",
-    "episode": "Ann lives in Berlin.",
+    "episode": {"title": "Ann in Berlin", "text": "Ann lives in Berlin."},
     "facts": [FACT],
     "foresight": [PLAN],
+    "case": None,
 }
+MIDNIGHT_IN_BERLIN = NOON - 14 * 3_600_000
+"""Of the day on which it was said."""
+DAY = 86_400_000
 WHOLE = json.dumps(ANSWER)
 
 
@@ -55,28 +66,67 @@ def test_an_answer_gives_an_episode_facts_and_plans_with_the_turns_they_cite() -
         "Ann lives in Berlin.",
     )
     assert episode.turn_ids == ("t-1", "t-2", "t-3")
-    assert (fact.kind, fact.subject, fact.attribute, fact.value) == ("facts", "Ann", "lives_in", "Berlin")
-    assert (fact.turn_ids, fact.when) == (("t-1",), NOON + SECOND)
+    assert (fact.kind, fact.subject, fact.category, fact.happened) == ("facts", "user", "home", "2026-05")
+    assert (fact.quotes, fact.replaces, fact.ends) == ((Quoted("t-1", "I live in Berlin"),), ("f2",), ())
+    assert (fact.turn_ids, fact.when, fact.until) == (("t-1",), NOON + SECOND, None)
     assert (plan.kind, plan.turn_ids) == ("foresight", ("t-3",))
 
 
-def test_a_plan_is_about_whole_days_in_the_zone_of_the_user() -> None:
-    (plan,) = parse(ANSWER).of("foresight")
-    midnight_in_berlin = NOON + 26 * 86_400_000 - 14 * 3_600_000
-    assert plan.about == (midnight_in_berlin, midnight_in_berlin + 86_400_000 - 1)
+@pytest.mark.parametrize(
+    ("when", "until", "days"),
+    [
+        ("2026-06-03", None, (26, 27)),
+        ("2026-06-03", "2026-06-05", (26, 29)),
+        ("2026-06-05", "2026-06-03", (26, 29)),
+        ("2026-06", None, (24, 54)),
+    ],
+)
+def test_a_plan_is_about_whole_days_in_the_zone_of_the_user(
+    when: str, until: str | None, days: tuple[int, int]
+) -> None:
+    (plan,) = parse({"foresight": [PLAN | {"when": when, "until": until}]}).drafts
+    assert plan.about == (MIDNIGHT_IN_BERLIN + days[0] * DAY, MIDNIGHT_IN_BERLIN + days[1] * DAY - 1)
 
 
-@pytest.mark.parametrize(("begin", "end"), [("2026-06-05", "2026-06-03"), ("2026-06-03", "2026-06-05")])
-def test_days_in_the_wrong_order_are_put_right(begin: str, end: str) -> None:
-    (plan,) = parse({"foresight": [PLAN | {"from": begin, "to": end}]}).drafts
-    assert plan.about is not None
-    assert plan.about[1] - plan.about[0] == 3 * 86_400_000 - 1
+def test_a_plan_of_which_only_the_end_is_known_begins_when_it_is_said() -> None:
+    (plan,) = parse({"foresight": [PLAN | {"when": None, "until": "2026-05-08"}]}).drafts
+    assert plan.about == (MIDNIGHT_IN_BERLIN, MIDNIGHT_IN_BERLIN + DAY - 1)
 
 
-@pytest.mark.parametrize("day", ["", "soon", "2026-06-31", "0000-01-01", None])
+@pytest.mark.parametrize("day", ["", "null", None])
 def test_a_plan_without_a_day_is_about_no_time(day: str | None) -> None:
-    (plan,) = parse({"foresight": [PLAN | {"from": day, "to": day}]}).drafts
+    (plan,) = parse({"foresight": [PLAN | {"when": day, "until": day}]}).drafts
     assert plan.about is None
+
+
+@pytest.mark.parametrize("name", ["when", "until"])
+@pytest.mark.parametrize("day", ["soon", "2026-06-31", "0000-01-01", "03.06.2026"])
+def test_a_date_that_is_none_refuses_the_statement_alone(name: str, day: str) -> None:
+    found = parse({"facts": [FACT | {name: day}], "foresight": [PLAN | {name: day}]})
+    assert (found.drafts, reasons(found)) == ((), ["a date of it can't be read"] * 2)
+
+
+@pytest.mark.parametrize(("until", "days"), [("2026-05-08", 1), ("2026-05", 24), ("2026-05-08T18:00:00Z", 1)])
+def test_a_fact_that_ends_holds_to_the_end_of_that_time(until: str, days: int) -> None:
+    (fact,) = parse({"facts": [FACT | {"until": until}]}).drafts
+    assert fact.until == MIDNIGHT_IN_BERLIN + days * DAY - 1
+
+
+@pytest.mark.parametrize("about", ["user", "The user", "Ann", "ANN", None])
+def test_a_fact_about_the_owner_is_about_the_user(about: str | None) -> None:
+    (fact,) = parse({"facts": [FACT | {"about": about}]}).drafts
+    assert fact.subject == "user"
+
+
+def test_a_fact_about_somebody_else_names_them_with_their_relation() -> None:
+    (fact,) = parse({"facts": [FACT | {"about": "Marta, Ann's sister"}]}).drafts
+    assert fact.subject == "Marta, Ann's sister"
+
+
+def test_a_fact_is_as_old_as_the_newest_words_of_a_person_that_it_quotes() -> None:
+    quotes = [{"message": number, "words": "I"} for number in (1, 3, 2)]
+    (fact,) = parse({"facts": [FACT | {"quotes": quotes}]}).drafts
+    assert (fact.when, fact.turn_ids) == (NOON + 3 * SECOND, ("t-1", "t-3", "t-2"))
 
 
 @pytest.mark.parametrize(
@@ -88,30 +138,31 @@ def test_a_plan_without_a_day_is_about_no_time(day: str | None) -> None:
         f"so they want JSON</think>\n{WHOLE}",
         f"[{WHOLE}]",
         f'{{"answer": {WHOLE}}}',
-        WHOLE.replace("}]", "},]").replace('"Berlin"', '"Berlin",'),
-        WHOLE.replace("[1]", '["1"]').replace("[3]", '"turn 3"'),
-        WHOLE.replace("[1]", "1").replace("[3]", "[3.0]"),
-        WHOLE.replace('"title"', '"Title"').replace('"turns"', '"TURNS"'),
+        WHOLE.replace("}]", "},]").replace('"f2"]', '"f2",]'),
+        WHOLE.replace('"message": 1', '"message": "1"').replace('"message": 3', '"message": "turn 3"'),
+        WHOLE.replace('"message": 1', '"message": 1.0').replace('["f2"]', '"[F2]"'),
+        WHOLE.replace('"episode"', '"Episode"').replace('"quotes"', '"QUOTES"'),
         WHOLE.replace('"title"', '"score": NaN, "title"'),
         WHOLE.replace('"title"', '"title": "a draft", "title"'),
         WHOLE.replace("[{", "{").replace("}]", "}"),
         WHOLE.replace('"', "'").replace("'title'", "title"),
-        f'{{"title": "a draft", "facts": []}}\n{WHOLE}',
+        WHOLE.replace('"case": null', '"case": ""'),
+        f'{{"episode": null, "facts": []}}\n{WHOLE}',
     ],
     ids=[
         "fence", "prose", "thought", "end of a thought", "list", "wrapped", "commas", "numbers as texts", "lone numbers",
-        "capitals", "not a number", "key twice", "object for list", "other quotes", "draft first",
+        "capitals", "not a number", "key twice", "object for list", "other quotes", "empty for null", "draft first",
     ],
 )  # fmt: skip
 def test_an_answer_is_understood_whatever_its_form(text: str) -> None:
     assert parse(text) == parse(ANSWER)
 
 
-@pytest.mark.parametrize("missing", ["title", "episode", "facts", "foresight"])
+@pytest.mark.parametrize("missing", ["episode", "facts", "foresight"])
 def test_what_is_missing_is_left_out(missing: str) -> None:
     rest = {key: value for key, value in ANSWER.items() if key != missing}
     kinds = [draft.kind for draft in parse(rest).drafts]
-    left_out = {"title": [], "episode": ["episodes"], "facts": ["facts"], "foresight": ["foresight"]}[missing]
+    left_out = {"episode": ["episodes"], "facts": ["facts"], "foresight": ["foresight"]}[missing]
     assert kinds == [kind for kind in ("episodes", "facts", "foresight") if kind not in left_out]
 
 
@@ -127,15 +178,17 @@ def test_complete_items_of_an_answer_that_is_cut_off_are_kept_and_the_rest_is_re
 @pytest.mark.parametrize(
     ("cut_in", "missing"),
     [
-        ("episode", ["episodes", "facts", "foresight"]),
-        ("facts", ["facts", "foresight"]),
-        ("foresight", ["foresight"]),
+        ("episode", ["episodes", "facts", "foresight", "cases"]),
+        ("facts", ["facts", "foresight", "cases"]),
+        ("foresight", ["foresight", "cases"]),
+        ("case", ["cases"]),
     ],
 )
 def test_what_an_answer_that_is_cut_off_never_told_is_missing(cut_in: str, missing: list[str]) -> None:
     cut = parse(WHOLE[: WHOLE.index(f'"{cut_in}": ') + len(cut_in) + 6])
-    assert [kind for kind in ("episodes", "facts", "foresight") if cut.is_missing(kind)] == missing
-    assert not any(parse(WHOLE).is_missing(kind) for kind in ("episodes", "facts", "foresight"))
+    kinds: tuple[Kind, ...] = ("episodes", "facts", "foresight", "cases")
+    assert [kind for kind in kinds if cut.is_missing(kind)] == missing
+    assert not any(parse(WHOLE).is_missing(kind) for kind in kinds)
 
 
 @given(st.integers(0, len(WHOLE)))
@@ -160,12 +213,12 @@ def test_wherever_an_answer_is_cut_off_nothing_of_it_is_made_up(length: int) -> 
         ("[1, 2]", "no JSON object"),
         ('{"facts": 7}', "'facts' is not a list"),
         ('{"facts": [7]}', "no item of 'facts' can be read: an item is not an object"),
-        ('{"facts": [{"turns": [1]}]}', "no item of 'facts' can be read: 'text' is missing"),
+        ('{"facts": [{"quotes": []}]}', "no item of 'facts' can be read: 'text' is missing"),
         ('{"facts": [{"text": {"a": 1}}]}', "'text' is not a text"),
-        ('{"title": ["secret"], "episode": "x"}', "'title' is not a text"),
+        ('{"episode": {"title": ["secret"], "text": "x"}}', "'title' is not a text"),
         ('{"facts": [secret]}', "an item is not an object"),
-        ('{"title" ' + "x" * 15_000 + "}", "not JSON"),
-        ('{"title": ' + "9" * 5_000 + "}", "a number that is too long"),
+        ('{"facts" ' + "x" * 15_000 + "}", "not JSON"),
+        ('{"facts": ' + "9" * 5_000 + "}", "a number that is too long"),
         ('{"facts": ' + "[" * 100_000, "nested too deeply"),
         ('{"a":' * 30_000, "nested too deeply"),
     ],
@@ -185,7 +238,7 @@ def test_no_text_makes_the_reader_raise_anything_but_a_value_error(text: str) ->
 
 @pytest.mark.parametrize(
     "text",
-    ["{" * 1_000_000, '{"' * 500_000, '{"a' * 300_000, "[" * 1_000_000, '"' * 1_000_000, "{\"title\": \"" + "x" * 1_000_000],
+    ["{" * 1_000_000, '{"' * 500_000, '{"a' * 300_000, "[" * 1_000_000, '"' * 1_000_000, "{\"episode\": \"" + "x" * 1_000_000],
     ids=["braces", "strings", "keys", "brackets", "quotes", "a long text"],
 )  # fmt: skip
 def test_a_huge_answer_takes_no_time(text: str) -> None:
@@ -203,7 +256,7 @@ def test_an_answer_that_is_too_long_counts_as_cut_off() -> None:
 
 
 def test_a_broken_item_does_not_take_its_neighbours_along() -> None:
-    result = parse({"facts": [FACT, {"turns": [1]}, "text"]})
+    result = parse({"facts": [FACT, {"quotes": []}, "text"]})
     assert [draft.text for draft in result.drafts] == ["Ann lives in Berlin."]
     assert reasons(result) == ["'text' is missing", "an item is not an object"]
 
@@ -225,24 +278,31 @@ def test_a_text_that_is_too_long_is_refused_and_an_episode_is_cut_at_a_sentence(
 
 
 def test_the_same_fact_twice_is_one_that_cites_both_turns() -> None:
-    result = parse({"facts": [FACT, FACT | {"turns": [3], "text": "Ann lives in Berlin"}]})
-    assert [draft.turn_ids for draft in result.drafts] == [("t-1", "t-3")]
+    again = FACT | {"quotes": [{"message": 3, "words": "I"}], "text": "Ann lives in Berlin", "ends": ["f3"]}
+    (fact,) = parse({"facts": [FACT, again]}).drafts
+    assert (fact.turn_ids, len(fact.quotes)) == (("t-1", "t-3"), 2)
+    assert (fact.replaces, fact.ends) == (("f2",), ("f3",))
 
 
-@pytest.mark.parametrize("turns", [[9], ["x", 9], [0], [-1]])
-def test_a_number_that_names_no_turn_gives_no_turn_of_the_cell(turns: list[Any]) -> None:
-    (draft,) = parse({"facts": [FACT | {"turns": turns}]}).drafts
+@pytest.mark.parametrize("message", [9, "x 9", 0, -1, None, "x"])
+def test_a_number_that_names_no_turn_gives_no_turn_of_the_cell(message: Any) -> None:
+    (draft,) = parse({"facts": [FACT | {"quotes": [{"message": message, "words": "I"}]}]}).drafts
     assert not {turn.turn_id for turn in CELL.turns} & set(draft.turn_ids)
     assert len(draft.turn_ids) == 1
 
 
-def test_an_attribute_that_is_none_of_ours_is_another_one() -> None:
-    (draft,) = parse({"facts": [FACT | {"attribute": "favourite star"}]}).drafts
-    assert draft.attribute == "other"
+def test_a_category_that_is_none_of_ours_is_an_event() -> None:
+    (draft,) = parse({"facts": [FACT | {"category": "stars"}]}).drafts
+    assert draft.category == "event"
+
+
+def test_an_episode_without_a_title_begins_with_what_it_tells() -> None:
+    (episode,) = parse({"episode": "Ann lives in Berlin."}).drafts
+    assert (episode.title, episode.text) == ("Ann lives in Berlin", "Ann lives in Berlin.")
 
 
 def test_texts_are_one_line_that_can_be_stored() -> None:
-    (draft,) = parse('{"facts": [{"text": "Ann\\n lives \\u0000in \\ud800Berlin.", "turns": [1]}]}').drafts
+    (draft,) = parse('{"facts": [{"text": "Ann\\n lives \\u0000in \\ud800Berlin."}]}').drafts
     assert draft.text == "Ann lives in ?Berlin."
 
 

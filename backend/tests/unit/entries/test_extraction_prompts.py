@@ -1,6 +1,7 @@
 """Prompts are files that people may change; whatever they say, turns enter them as quoted data."""
 
-import json
+import re
+from dataclasses import replace
 from importlib.resources import files
 from itertools import chain
 
@@ -10,11 +11,12 @@ from hypothesis import strategies as st
 
 from recollect.domain.extraction.answer import parse_memcell_answer
 from recollect.domain.extraction.case import case_messages, parse_case_answer
-from recollect.domain.extraction.draft import ATTRIBUTES
+from recollect.domain.extraction.draft import CATEGORIES
 from recollect.domain.extraction.prompts import (
     PROMPT_CHARS,
     PROMPT_TURNS,
     TEMPLATE_CHARS,
+    memcell_digest,
     memcell_instruction,
     memcell_messages,
     prompt_digest,
@@ -146,6 +148,23 @@ def test_every_message_stands_on_one_line(text: str) -> None:
     assert len(user["content"].split("\n")) == 2
 
 
+def test_known_facts_are_listed_by_short_ids_and_quoted() -> None:
+    known = {"f1": "Ann lives in Berlin.", "f2": 'Ann says "hi"\n{{user}}'}
+    for content in (
+        memcell_messages("{{messages}}\n{{known}}", CELL, known)[1]["content"],
+        memcell_instruction("{{messages}}\n{{known}}", CELL, known)["content"],
+    ):
+        assert content.endswith('\n\nf1: "Ann lives in Berlin."\nf2: "Ann says \\"hi\\" {{user}}"')
+
+
+def test_the_prompt_says_who_else_speaks_and_in_which_language_to_write() -> None:
+    group = cell_of(("user", "hi"), turn_of(2, "user", "hello", sender="bob"), ("assistant", "hey"))
+    system, _ = memcell_messages("{{others}}, {{language}} {{messages}}", group)
+    assert system["content"].startswith('"bob", the language of the conversation')
+    system, _ = memcell_messages("{{others}}, {{language}} {{messages}}", replace(CELL, language="German"))
+    assert system["content"].startswith("nobody, German")
+
+
 # After a chat's own prompt
 
 
@@ -172,6 +191,13 @@ def test_a_digest_names_the_prompt_and_every_word_in_it() -> None:
     assert prompt_digest("memcell", memcell_messages("{{messages}}", CELL)) == digests[0]
 
 
+def test_what_is_asked_about_a_memcell_is_the_same_whatever_else_is_known() -> None:
+    digest = memcell_digest("{{user}} {{messages}} {{known}}", CELL)
+    assert digest == memcell_digest("{{user}} {{messages}} {{known}}", replace(CELL, user_name="Anna"))
+    assert digest != memcell_digest("{{user}} {{messages}} {{known}}", said("I live in Bonn."))
+    assert digest != memcell_digest("{{messages}} {{known}}", CELL)
+
+
 # The prompts that ship
 
 
@@ -185,28 +211,30 @@ def test_the_prompts_that_ship_can_be_filled_in() -> None:
     assert not [message for message in chain(*prompts) if "{{" in message["content"]]
 
 
-def test_the_prompt_of_a_memcell_names_every_attribute() -> None:
+def test_the_prompt_of_a_memcell_names_every_category() -> None:
     system, _ = memcell_messages(shipped("memcell"), CELL)
-    assert all(attribute in system["content"] for attribute in ATTRIBUTES)
+    assert all(f'"{category}"' in system["content"] for category in CATEGORIES)
 
 
 def test_the_prompts_that_ship_leave_most_of_the_room_to_the_messages() -> None:
     assert all(len(shipped(name)) < 3_600 for name in ("memcell", "case", "skill"))
 
 
-def test_the_example_in_the_prompt_of_a_memcell_is_an_answer_that_would_be_kept() -> None:
-    lines = shipped("memcell").split("\n")
-    quoted = [
-        json.loads(line.partition(': "')[1].strip(": ") + line.partition(': "')[2])
-        for line in lines
-        if line[:1] == "["
-    ]
-    answer = next(line for line in lines if line.startswith("{"))
-    cell = cell_of(("user", quoted[0]), ("assistant", quoted[1]))
-    drafts = parse_memcell_answer(answer, cell).drafts
-    result = grounded(cell, *drafts)
-    assert (result.drafts, result.refused) == (drafts, ())
-    assert [draft.kind for draft in drafts] == ["episodes", "facts", "facts", "foresight"]
+def test_the_examples_in_the_prompt_of_a_memcell_would_be_kept() -> None:
+    examples = re.findall(
+        r'^- ((?:f\d).*?)?\[(\d)\] \S+ (\w+): "(.*?)" → (.*)$', shipped("memcell"), re.MULTILINE
+    )
+    assert len(examples) == 7
+    for known, number, sender, text, answer in examples:
+        turns = [turn_of(place, "user", text, sender=sender) for place in range(1, int(number) + 1)]
+        whole = answer if "facts" in answer else f'{{"facts": [{answer}]}}'
+        drafts = parse_memcell_answer(whole, cell_of(*turns)).drafts
+        listed = {each: f"fa-{each}" for each in re.findall(r"f\d", known)}
+        result = grounded(cell_of(*turns), *drafts, known=listed)
+        assert (len(result.drafts), result.refused) == (int("text" in answer), ())
+        assert {each for draft in result.drafts for each in (*draft.replaces, *draft.ends)} == set(
+            listed.values()
+        )
 
 
 def test_the_examples_in_the_other_prompts_can_be_read() -> None:

@@ -1,31 +1,72 @@
-"""What a model states must cite messages that are there; and a memory that is recalled makes no memory of itself."""
+"""What a model states must quote messages that are there; and a memory that is recalled makes no memory of itself."""
 
 import pytest
 
-from recollect.domain.extraction.ground import NO_PERSON, NO_TURN, ONLY_RECALLED, UNKNOWN_TURN
-from tests.unit.made_cells import cell_of, grounded, refusal, said, statement
+from recollect.domain.extraction.ground import (
+    NO_PERSON,
+    NO_TURN,
+    NOT_SAID,
+    ONLY_RECALLED,
+    UNKNOWN_ID,
+    UNKNOWN_TURN,
+)
+from tests.unit.made_cells import cell_of, grounded, quoting, refusal, said, statement
 
 RECALLED = '- 2026-05-01, fact: "Ann lives in Berlin."\n- 2026-05-01, fact: "安住在上海。"\nSummary: Marta is a nurse.'
 ASKED = cell_of(("user", "Where do I live?"), ("assistant", "You live in Berlin."), recalled=RECALLED)
 
 
+# ruff: noqa: RUF001 - punctuation and letters of many scripts are meant
 @pytest.mark.parametrize(
-    ("text", "fact"),
+    ("text", "words", "fact"),
     [
-        ("My sister Marta starts in Porto on 1 June.", "Ann's sister Marta starts a job in Porto."),
-        ("Ich wohne jetzt in Köln.", "Ann wohnt in Köln."),
-        ("我搬到了北京。", "安住在北京。"),
-        ("Я живу в Праге.", "Энн живёт в Праге."),
+        ("My sister Marta starts in Porto on 1 June.", "Marta starts in Porto", "Marta starts in Porto."),
+        ("I’m in  Berlin\nnow!", "i'm in Berlin now.", "Ann is in Berlin."),
+        ("Ich wohne jetzt in der Goethestraße.", "ICH WOHNE JETZT IN DER GOETHESTRASSE", "Ann wohnt dort."),
+        ("Café Ａmélie ist neu.", "Café Amélie", "Das Café Amélie ist neu."),
+        ("我搬到了\n北京。", "搬到了北京", "安住在北京。"),
+        ("Я живу в Праге.", "живу в Праге", "Энн живёт в Праге."),
+        ("ผมอยู่กรุงเทพฯ", "อยู่กรุงเทพ", "อันอยู่กรุงเทพฯ"),
+        ("أنا أعيش في القاهرة؟", "أعيش في القاهرة", "آن تعيش في القاهرة."),
     ],
 )
-def test_what_cites_a_persons_message_is_kept_in_every_language(text: str, fact: str) -> None:
-    assert refusal(said(text), statement(fact)) is None
+def test_what_a_persons_words_say_is_kept_in_every_language(text: str, words: str, fact: str) -> None:
+    assert refusal(said(text), quoting(fact, words)) is None
+
+
+@pytest.mark.parametrize("words", ["I live in Munich", "I live in Berlin and Munich", "", "…"])
+def test_words_that_are_not_in_the_message_refuse_the_statement(words: str) -> None:
+    assert refusal(said("I live in Berlin."), quoting("Ann lives in Berlin.", words)) == NOT_SAID
+
+
+def test_words_of_another_message_are_no_quote_of_this_one() -> None:
+    cell = cell_of(("user", "I live in Berlin."), ("user", "I work."))
+    assert refusal(cell, quoting("Ann lives in Berlin.", "I live in Berlin", 2)) == NOT_SAID
+
+
+def test_what_a_fact_replaces_or_ends_is_named_by_the_entries_that_the_prompt_listed() -> None:
+    fact = quoting("Ann lives in Berlin.", "in Berlin", replaces=("f1",), ends=("f2",))
+    known = {"f1": "fa-1", "f2": "fa-2"}
+    (kept,) = grounded(said("I live in Berlin."), fact, known=known).drafts
+    assert (kept.replaces, kept.ends) == (("fa-1",), ("fa-2",))
+
+
+@pytest.mark.parametrize("names", ["replaces", "ends"])
+def test_an_id_that_the_prompt_did_not_list_refuses_the_statement(names: str) -> None:
+    fact = quoting("Ann lives in Berlin.", "in Berlin", 1, **{names: ("f1", "fa-1")})
+    assert refusal(said("I live in Berlin."), fact, {"f1": "fa-1"}) == UNKNOWN_ID
+
+
+def test_what_replaces_a_known_fact_is_news_whatever_was_recalled() -> None:
+    cell = cell_of(("user", "That's wrong."), recalled=RECALLED)
+    fact = quoting("Ann lives in Berlin.", "That's wrong", replaces=("f1",))
+    assert refusal(cell, fact, {"f1": "fa-1"}) is None
 
 
 @pytest.mark.parametrize("kind", ["facts", "foresight"])
 def test_a_fact_or_a_plan_needs_a_message_of_a_person(kind: str) -> None:
     cell = cell_of(("user", "Hello"), ("assistant", "You have a yacht."))
-    assert refusal(cell, statement("Ann has a yacht.", 2, kind=kind)) == NO_PERSON  # type: ignore[arg-type]
+    assert refusal(cell, statement("Ann has a yacht.", 2, kind=kind)) == NO_PERSON
 
 
 def test_a_message_that_is_not_there_supports_nothing() -> None:

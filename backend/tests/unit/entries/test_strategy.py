@@ -1,7 +1,10 @@
 """Which event sets off which work, and when."""
 
+from collections.abc import Sequence
+
 import pytest
 
+from recollect.domain.job import JobSpec
 from recollect.domain.strategy import STRATEGIES, ClosedCell, Trigger, Tuning, tuning_of
 
 NOON = 1_778_241_600_000
@@ -13,32 +16,34 @@ def tuning(**triggers: Trigger | None) -> Tuning:
     return tuning_of(triggers, "both")
 
 
-def names(jobs: object) -> list[str]:
-    return [job.payload["strategy"] for job in jobs]  # type: ignore[attr-defined]
+def names(jobs: Sequence[JobSpec]) -> list[str]:
+    return [name for job in jobs for name in job.payload["strategies"]]
 
 
-def test_a_closed_memcell_sets_off_the_users_memory_in_one_lane() -> None:
-    jobs = tuning().after_cell(CELL, NOON)
-    assert names(jobs) == ["episode", "facts", "foresight"]
-    assert {job.lane for job in jobs} == {"memory:default/users/ann"}
-    assert {job.payload["cell"] for job in jobs} == {"c-1"}
-    assert len({job.dedupe for job in jobs}) == 3
+def test_a_closed_memcell_sets_off_one_job_for_all_of_the_users_memory() -> None:
+    (job,) = tuning().after_cell(CELL)
+    assert job.payload["strategies"] == ["episode", "facts", "foresight"]
+    assert (job.lane, job.payload["cell"]) == ("memory:default/users/ann", "c-1")
+    assert (job.delay_ms, job.every) == (0, 1)
 
 
-def test_tools_set_off_the_agents_memory_too() -> None:
-    jobs = tuning().after_cell(ClosedCell("default", "ann", "coder", "c-1", has_tools=True), NOON)
-    assert names(jobs) == ["episode", "facts", "foresight", "case"]
-    assert jobs[-1].lane == "memory:default/agents/coder"
+def test_tools_set_off_the_agents_memory_in_the_same_job() -> None:
+    (job,) = tuning().after_cell(ClosedCell("default", "ann", "coder", "c-1", has_tools=True))
+    assert job.payload["strategies"] == ["episode", "facts", "foresight", "case"]
 
 
 @pytest.mark.parametrize(("mode", "made"), [("chat", ["episode", "facts", "foresight"]), ("agent", ["case"])])
 def test_the_mode_says_whose_memory_is_made(mode: str, made: list[str]) -> None:
     closed = ClosedCell("default", "ann", None, "c-1", has_tools=True)
-    assert names(tuning_of({}, mode).after_cell(closed, NOON)) == made  # type: ignore[arg-type]
+    assert names(tuning_of({}, mode).after_cell(closed)) == made  # type: ignore[arg-type]
+
+
+def test_where_nothing_is_to_be_made_there_is_no_job() -> None:
+    assert tuning_of({}, "agent").after_cell(CELL) == []
 
 
 def test_what_is_switched_off_is_not_set_off() -> None:
-    assert names(tuning(facts=None).after_cell(CELL, NOON)) == ["episode", "foresight"]
+    assert names(tuning(facts=None).after_cell(CELL)) == ["episode", "foresight"]
 
 
 def test_a_profile_waits_until_no_more_facts_come() -> None:
@@ -54,13 +59,8 @@ def test_a_strategy_can_wait_for_a_time_of_day() -> None:
 
 
 def test_a_strategy_can_run_once_every_n_events() -> None:
-    jobs = tuning(episode=Trigger(every=5)).after_cell(CELL, NOON)
-    assert {job.payload["strategy"]: job.every for job in jobs} == {"episode": 5, "facts": 1, "foresight": 1}
-
-
-def test_what_waits_keeps_nothing_else_waiting() -> None:
-    jobs = tuning(episode=Trigger(idle_seconds=60)).after_cell(CELL, NOON)
-    assert [job.lane.partition(":")[0] for job in jobs] == ["episode", "memory", "memory"]
+    (job,) = tuning(profile=Trigger(every=5)).after("facts changed", "default", "o", NOON)
+    assert job.every == 5
 
 
 def test_strategies_have_names_of_their_own() -> None:

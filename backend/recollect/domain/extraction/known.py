@@ -1,0 +1,56 @@
+"""What is known that a memcell may touch: it is shown to the model, which says what of it is replaced or ended."""
+
+import math
+from collections import Counter
+from collections.abc import Collection, Sequence
+
+from recollect.domain.entries.entry import KnownEntry
+from recollect.domain.entries.links import successor_ids
+from recollect.domain.extraction.draft import CellText
+from recollect.domain.extraction.prompts import KNOWN_CHARS
+from recollect.domain.recall.words import words_in
+
+MOST_READ = 1_000
+"""Of an owner's facts, the newest are compared with the cell."""
+_MOST_NEAR = 20
+_MOST_LINES = 30
+_MOST_CHARS = 2_000
+_LOOKED_AT = 4_000
+"""Characters of a message."""
+
+
+def known_before(cell: CellText, memcell_id: str, facts: Sequence[KnownEntry]) -> list[KnownEntry]:
+    """Of these facts, those that held when the cell ended, as if nothing had been made of the cell yet."""
+    mine = {fact.entry_id for fact in facts if fact.cell == memcell_id}
+    end = max((turn.timestamp for turn in cell.turns), default=0)
+    return [
+        fact
+        for fact in facts
+        if fact.entry_id not in mine
+        and fact.entry.when <= end
+        and (fact.holds or not mine.isdisjoint(successor_ids(fact.entry)))
+    ]
+
+
+def nearest(cell: CellText, facts: Sequence[KnownEntry], page: Collection[str]) -> list[KnownEntry]:
+    """The facts that share the rarest words with the cell, then those on the profile's page; as many as fit."""
+    words = {fact.entry_id: frozenset(words_in(fact.entry.text)) for fact in facts}
+    held_by = Counter(word for each in words.values() for word in each)
+    said = {word for turn in cell.turns for word in words_in(turn.content[:_LOOKED_AT])}
+
+    def score(fact: KnownEntry) -> float:
+        shared = sorted(words[fact.entry_id] & said)
+        return sum(
+            math.log(1 + (len(facts) - held_by[word] + 0.5) / (held_by[word] + 0.5)) for word in shared
+        )
+
+    ranked = sorted(facts, key=lambda fact: (-score(fact), -fact.entry.when, fact.entry_id))
+    near = [fact for fact in ranked[:_MOST_NEAR] if score(fact) > 0]
+    on_page = [fact for fact in ranked if fact.entry_id in page and fact not in near]
+    chosen: list[KnownEntry] = []
+    room = _MOST_CHARS
+    for fact in [*near, *on_page][:_MOST_LINES]:
+        room -= min(len(fact.entry.text), KNOWN_CHARS)
+        if room >= 0:
+            chosen.append(fact)
+    return chosen
