@@ -221,12 +221,18 @@ class Assembly:
             self.entry_store,
             self.vault,
             self.transcriber.reports,
+            self.clock,
             self._after_a_person,
             self.memory_locks,
         )
         self.entry_files = EntryFiles(taker, self.notes, self._notes_changed)
         self.entries = Entries(
-            self.entry_store, self.THREADS, self.transcripts, self._after_a_person, self.memory_locks
+            self.entry_store,
+            self.THREADS,
+            self.transcripts,
+            self.clock,
+            self._after_a_person,
+            self.memory_locks,
         )
         self.reprocessor = Reprocessor(
             self.THREADS, self.cell_texts, self.model_answers, self.entry_store, self.tuning

@@ -53,7 +53,7 @@ class House:
         self.reports = EditReports()
         self.changed: list[set[str]] = []
         self.notes = journal.notes
-        taker = EntryTaker(self.store, self.entries, vault, self.reports)
+        taker = EntryTaker(self.store, self.entries, vault, self.reports, self.clock)
         self.files = EntryFiles(taker, self.notes, self.changed.append)
 
     async def put(self, *known: KnownEntry, work: bool = True) -> None:

@@ -42,7 +42,9 @@ async def write(home: Path, fail_point: str | None) -> None:
     await database.open()
     await vault.open(expected=False)
     entries = SqlEntryStore(database, clock=lambda: START)
-    taker = EntryTaker(SqlEntryFileStore(database, clock=lambda: START), entries, vault, EditReports())
+    taker = EntryTaker(
+        SqlEntryFileStore(database, clock=lambda: START), entries, vault, EditReports(), lambda: START
+    )
     files = EntryFiles(taker, SqlNoteStore(database))
     for step in range(STEPS):
         if await entries.get("default", f"fa-{step}-1-1") is None:

@@ -104,8 +104,9 @@ class Home:
 
 
 @asynccontextmanager
-async def opened(home: Path, *, clock: Clock = now_ms, **settings: Any) -> AsyncIterator[Home]:
-    """A home in this process; its jobs run, and do not wait for pauses."""
+async def opened(home: Path, **settings: Any) -> AsyncIterator[Home]:
+    """A home in this process, with a `clock` of its own where one is given; its jobs don't wait for pauses."""
+    clock: Clock = settings.pop("clock", now_ms)
     given: Json = {
         "memorize": {"pause_seconds": 0.05},
         "transcript_delay_ms": 0,

@@ -70,7 +70,7 @@ function Marks({ entry }) {
     <span class="chip good">${kindName(entry.kind)}</span>
     ${entry.pinned && html`<span class="chip">pinned</span>`}
     ${entry.edited && html`<span class="chip">edited by a person</span>`}
-    ${entry.until !== null && html`<span class="chip warning">held until ${shortDay(entry.until)}</span>`}
+    ${entry.until !== null && html`<span class="chip warning">${entry.until > Date.now() ? "holds" : "held"} until ${shortDay(entry.until)}</span>`}
     <time class="row-time" datetime=${new Date(entry.when).toISOString()}>${fullTime(entry.when)}</time>
   </p>`;
 }

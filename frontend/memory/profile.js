@@ -17,8 +17,8 @@ export function Profile() {
   if (!entries.length) return html`<${Empty} icon="user" title="Nothing is known about ${user} yet">The profile is made of facts that hold; it grows with conversations.<//>`;
   return html`<div class="column profile">
     <h2>${user}</h2>
-    <p class="muted">Made of the facts that hold. Each line leads to its sources; a line that you edit stays as you wrote it.</p>
-    ${byTitle(entries).map(
+    <p class="muted">Made of the facts that hold. Each line leads to its sources; what you change in a line changes its fact.</p>
+    ${byCategory(entries).map(
       ([title, lines]) => html`<section class="card" key=${title} aria-label=${title}>
         <h3>${title}</h3>
         <ul class="plain-list">${lines.map((line) => html`<li key=${line.id}><${Line} line=${line} /></li>`)}</ul>
@@ -39,8 +39,13 @@ function Line({ line }) {
 }
 
 /** In the order in which the lines come. */
-function byTitle(entries) {
+function byCategory(entries) {
   const groups = new Map();
-  for (const entry of entries) groups.set(entry.title, [...(groups.get(entry.title) ?? []), entry]);
+  for (const entry of entries) {
+    const title = heading(entry.properties.category ?? "other");
+    groups.set(title, [...(groups.get(title) ?? []), entry]);
+  }
   return [...groups];
 }
+
+const heading = (category) => category.charAt(0).toUpperCase() + category.slice(1);

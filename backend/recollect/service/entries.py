@@ -1,17 +1,15 @@
 """Entries: a person reads, corrects, pins, deletes and restores memories."""
 
-from collections.abc import Awaitable, Callable, Collection, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 from recollect.domain.access import Caller
 from recollect.domain.entries import links as entry_links
-from recollect.domain.entries.consolidate import is_functional, matter_key, matter_of, same_matter
 from recollect.domain.entries.edit import EntryEdit, Version, edited, restored, versions
 from recollect.domain.entries.entry import (
     AGENT_KINDS,
     CASES,
-    FACTS,
     PROFILE,
     SKILLS,
     Actor,
@@ -20,84 +18,87 @@ from recollect.domain.entries.entry import (
 )
 from recollect.domain.entries.links import origin_ids
 from recollect.domain.entries.profile import (
-    after_line,
-    latest,
-    lines_of,
+    NO,
+    ON_PAGE,
+    line_of,
     place_on_page,
-    with_what_it_is_about,
+    shows_facts,
+    written_over,
 )
-from recollect.domain.entries.succession import settled
-from recollect.domain.extraction.draft import OPPOSITES
+from recollect.domain.entries.succession import overrule
 from recollect.domain.job import JobSpec
 from recollect.domain.paths import agent_folder, owner_folder
 from recollect.errors import Conflict
 from recollect.infra.journal.entries import SqlEntryStore
 from recollect.infra.journal.files import SqlTranscriptStore
 from recollect.infra.journal.threads import SqlThreadStore
-from recollect.service.coordination import OwnerLocks
+from recollect.service.coordination import Clock, OwnerLocks
 from recollect.service.sources import EntryView, Quote, Reason
 
 
 async def with_succession(entries: SqlEntryStore, change: EntryChange) -> EntryChange:
-    """The change with all that follows from it for the facts about the same matters."""
-    put = {each.entry_id: await _with_what_it_is_about(entries, each) for each in change.put}
-    before = await entries.some(change.space, change.owner, [*put, *change.remove])
+    """A person's change with all that follows from it.
+
+    What they change in a line of the profile they change in the fact that it shows; a line that they delete takes its
+    facts off the page. Entries that supersede each other name each other. What they say of an entry that was superseded
+    wins over what holds instead of it.
+    """
+    put = {each.entry_id: each for each in change.put}
     marked = {each.entry_id: each for each in change.marked}
-    await _settle(entries, [*before, *put.values()], put, marked, change.remove)
-    again = []
-    for line in lines_of([*put.values(), *before]).values():
-        facts = [
-            fact
-            for fact in latest(await _facts_of(entries, line), put, marked)
-            if fact.entry_id not in change.remove
-        ]
-        is_gone = line.entry_id in change.remove
-        after = None if is_gone else put.get(line.entry_id)
-        for each in after_line(line, after, facts, off_page=is_gone and change.keep_deleted):
-            (put if each.entry_id in put else marked)[each.entry_id] = each
-            again.append(each)
-    # What holds again without the line may have been replaced since.
-    await _settle(entries, [each for each in again if not is_functional(each)], put, marked, change.remove)
+    names = [*put, *marked, *change.remove]
+    before = {each.entry_id: each for each in await entries.some(change.space, change.owner, names)}
+    for line in [each for each in before.values() if shows_facts(each)]:
+        facts = await entries.some(line.space, line.owner, origin_ids(line.entry))
+        before |= {fact.entry_id: fact for fact in facts if fact.entry_id not in before}
+        facts = [put.get(fact.entry_id, fact) for fact in facts if fact.entry_id not in change.remove]
+        if line.entry_id in change.remove and change.keep_deleted:
+            for fact in facts:
+                told = replace(fact.entry, extra={**fact.entry.extra, ON_PAGE: NO})
+                (put if fact.entry_id in put else marked)[fact.entry_id] = replace(fact, entry=told)
+        elif line.entry_id in put and facts and put.keys().isdisjoint(fact.entry_id for fact in facts):
+            fact = written_over(put[line.entry_id], facts[0], facts[1:])
+            put[fact.entry_id] = fact
+            shown = line_of(fact)
+            put[line.entry_id] = in_place_of(line, shown)
+    for name in [*put, *marked]:
+        if name in before:
+            await _relink(entries, change, before[name], put, marked)
     return replace(change, put=tuple(put.values()), marked=tuple(marked.values()))
 
 
-async def _settle(
+async def _relink(
     entries: SqlEntryStore,
-    changed: list[KnownEntry],
+    change: EntryChange,
+    before: KnownEntry,
     put: dict[str, KnownEntry],
     marked: dict[str, KnownEntry],
-    gone: Collection[str],
 ) -> None:
-    """Puts and marks all that follows for what these are about."""
-    for like in _one_of_each(changed):
-        stored = await entries.of_matter(like.space, like.owner, matter_key(like))
-        for each in settled(stored, {**put, **marked}, gone, like):
-            (put if each.entry_id in put else marked)[each.entry_id] = each
+    after = put.get(before.entry_id) or marked[before.entry_id]
+    named = [*entry_links.named_ids(before.entry), *entry_links.named_ids(after.entry)]
+    is_linked_alike = entry_links.partners(before.entry) == entry_links.partners(after.entry)
+    if is_linked_alike and change.actor != "undo":
+        return
+    stored = {each.entry_id: each for each in await entries.linked(before.space, before.owner, named)}
+    others = {
+        name: put.get(name) or marked.get(name) or each
+        for name, each in stored.items()
+        if name not in change.remove and name != before.entry_id
+    }
+    after, *rest = entry_links.relinked(before, after, others)
+    state = {**others, **{each.entry_id: each for each in (after, *rest)}}
+    if after.said != before.said and after.holds and not before.holds:
+        overrule(state, before, after)
+    for name, each in state.items():
+        if name in put:
+            put[name] = each
+        elif name in marked or each != stored.get(name):
+            marked[name] = each
 
 
-async def _facts_of(entries: SqlEntryStore, line: KnownEntry) -> list[KnownEntry]:
-    """The facts that a line was made of, and all about the same attribute, one of which may have replaced them."""
-    found = await entries.some(line.space, line.owner, origin_ids(line.entry))
-    subject, attribute = line.entry.extra.get("subject", ""), line.entry.extra.get("attribute", "")
-    for each in OPPOSITES.get(attribute, (attribute,)) if attribute else ():
-        found += await entries.of_subject(line.space, line.owner, FACTS, subject, each)
-    return found
-
-
-async def _with_what_it_is_about(entries: SqlEntryStore, each: KnownEntry) -> KnownEntry:
-    if each.kind != PROFILE:
-        return each
-    facts = await entries.some(each.space, each.owner, origin_ids(each.entry))
-    return with_what_it_is_about(each, facts)
-
-
-def _one_of_each(entries: list[KnownEntry]) -> list[KnownEntry]:
-    """One fact about each matter."""
-    chosen: list[KnownEntry] = []
-    for each in entries:
-        if matter_of(each) is not None and not same_matter(chosen, each):
-            chosen.append(each)
-    return chosen
+def in_place_of(line: KnownEntry, shown: KnownEntry) -> KnownEntry:
+    """What a line shows now, as a new version of the line."""
+    entry = replace(shown.entry, entry_id=line.entry_id)
+    return replace(shown, entry=entry, path=line.path, revision=line.revision)
 
 
 _TRIES = 5
@@ -150,12 +151,13 @@ class Deletion:
 class Entries:
     """Every verb on entries, for those a caller may see (`EntryView`). Raises NotFound for all others.
 
-    Extraction never changes what a person changed.
+    Extraction never changes a person's words; what is said after them may supersede them.
     """
 
     store: SqlEntryStore
     threads: SqlThreadStore
     transcripts: SqlTranscriptStore
+    clock: Clock
     jobs_after: FollowUp = lambda change, kinds: ()
     """Returns the jobs that are queued with the change."""
     locks: OwnerLocks = field(default_factory=OwnerLocks)
@@ -188,10 +190,13 @@ class Entries:
         return [ShownEntry(known, quoted) for known, quoted in zip(found, quotes, strict=False)]
 
     async def profile(self, caller: Caller, user_id: str) -> list[ShownEntry]:
-        """The user's page: what holds, in the order of its lines, the newest first within a line."""
+        """The user's page: what holds, by category, what is pinned first, then the newest."""
         found = await self.list_entries(caller, EntryFilter(user_id, kinds=(PROFILE,)), _MOST_LINES)
-        holding = [shown for shown in found if shown.known.holds]
-        return sorted(holding, key=lambda shown: place_on_page(shown.known.entry))
+        now = self.clock()
+        holding = [shown for shown in found if shown.known.holds_at(now)]
+        return sorted(
+            holding, key=lambda shown: (place_on_page(shown.known.entry), not shown.known.is_pinned)
+        )
 
     async def get_entry(self, caller: Caller, entry_id: str, user_id: str | None = None) -> ShownEntry:
         view = self._view(caller, user_id)
@@ -202,19 +207,18 @@ class Entries:
     async def edit_entry(
         self, caller: Caller, entry_id: str, user_id: str | None, edit: EntryEdit
     ) -> ShownEntry:
-        """Change an entry. Extraction never changes it back. Raises Conflict if `edit` names another revision."""
+        """Change an entry. Extraction never changes it back; what is said later may supersede it.
+
+        Raises Conflict if `edit` names another revision.
+        """
 
         async def attempt() -> None:
             view = self._view(caller, user_id)
             known = await view.get(entry_id)
             _require_revision(known, edit.revision)
-            changed = edited(known, edit)
+            changed = edited(known, edit, self.clock())
             if changed != known:
-                linked: list[KnownEntry] = []
-                if changed.holds and not known.holds:
-                    others = await view.named(known, entry_links.named_ids(known.entry))
-                    changed, *linked = entry_links.relinked(known, changed, others)
-                await self._apply(known, "person", edit.in_words, (changed,), marked=tuple(linked))
+                await self._apply(known, "person", edit.in_words, (changed,))
 
         await _retried(attempt)
         return await self.get_entry(caller, entry_id, user_id)
@@ -262,7 +266,8 @@ class Entries:
     ) -> ShownEntry:
         """Take back the last change, or all since a revision. That is a change too, and can be undone.
 
-        A change that only followed another entry's deletion can't be taken back: then it is the one before it.
+        Of a line of the profile, the last change of the fact that it shows is taken back. A change that only followed
+        another entry's deletion can't be taken back: then it is the one before it.
         Raises Conflict where there is nothing to undo, InvalidInput for a revision that it never had. A deletion
         can't be undone: it is forgotten.
         """
@@ -271,12 +276,16 @@ class Entries:
             view = self._view(caller, user_id)
             known = await view.get(entry_id)
             cause = "the last change undone" if revision is None else f"undone back to revision {revision}"
-            for past in restored(known, await self.store.history(caller.space, entry_id), revision):
-                named = (*entry_links.partners(known.entry, past.entry), *entry_links.origin_ids(past.entry))
-                others = await view.named(known, named)
-                changed = entry_links.relinked(known, past, others)
-                if revision is not None or await self._changes_anything((known, *others.values()), changed):
-                    await self._apply(known, "undo", cause, changed)
+            line = known if shows_facts(known) and revision is None else None
+            if line is not None:
+                known = await view.get(origin_ids(line.entry)[0])
+            history = await self.store.history(caller.space, known.entry_id)
+            for past in restored(known, history, revision, self.clock()):
+                put = (past,) if line is None else (past, in_place_of(line, line_of(past)))
+                change = EntryChange(known.space, known.owner, "undo", "", put)
+                changed = next(iter((await with_succession(self.store, change)).put))
+                if revision is not None or changed.entry != known.entry:
+                    await self._apply(known, "undo", cause, put)
                     return
             raise Conflict("what changed this entry was deleted since: there is nothing to undo")
 
@@ -299,19 +308,12 @@ class Entries:
         remove: tuple[str, ...] = (),
         *,
         keep_deleted: bool = False,
-        marked: tuple[KnownEntry, ...] = (),
     ) -> None:
-        change = EntryChange(about.space, about.owner, actor, cause, put, remove, keep_deleted, marked=marked)
+        change = EntryChange(about.space, about.owner, actor, cause, put, remove, keep_deleted)
         async with self.locks.of(about.owner):
             change = await with_succession(self.store, change)
             kinds = frozenset([about.kind, *(each.kind for each in (*change.put, *change.marked))])
             await self.store.apply(replace(change, extra_jobs=tuple(self.jobs_after(change, kinds))))
-
-    async def _changes_anything(self, before: Sequence[KnownEntry], put: tuple[KnownEntry, ...]) -> bool:
-        """Whether anything is left of the change once one fact holds of each attribute again."""
-        about = before[0]
-        change = await with_succession(self.store, EntryChange(about.space, about.owner, "undo", "", put))
-        return any(each not in before for each in change.put)
 
     async def _made_of(self, known: KnownEntry) -> list[KnownEntry]:
         """What names the entry as its origin."""

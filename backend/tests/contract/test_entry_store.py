@@ -4,7 +4,6 @@ from dataclasses import replace
 
 import pytest
 
-from recollect.domain.entries.consolidate import matter_key
 from recollect.domain.entries.entry import (
     EPISODES,
     FACTS,
@@ -35,7 +34,7 @@ DAY = 86_400_000
 def fact(
     name: str = "fa-1", text: str = "Ann lives in Berlin.", when: int = START, **extra: str
 ) -> KnownEntry:
-    told = {"subject": "Ann", "attribute": "lives_in", "value": "Berlin", **extra}
+    told = {"subject": "user", "category": "home", **extra}
     entry = Entry(name, text, text, when, ("threads/t1/0001#^t-1",), "facts, rules", told)
     return KnownEntry("default", ANN, FACTS, entry, (Source("ann", "t1", "t-1"),), "c-1", "facts")
 
@@ -269,53 +268,30 @@ async def test_what_a_strategy_made_of_a_cell_is_found(entries: Entries) -> None
     assert await entries.store.of_cell("default", ANN, "", "facts") == []
 
 
-async def test_what_is_about_one_attribute_is_found_oldest_first_without_case(entries: Entries) -> None:
+async def test_of_a_category_the_newest_that_hold_are_found(entries: Entries) -> None:
     await entries.put(
-        fact("fa-2", "Ann lives in Lisbon.", START + DAY),
-        fact(subject="ANN"),
-        fact("fa-3", "Ann has a cat.", attribute="has_pet"),
-        fact("fa-4", "Bob lives in Rome.", subject="Bob"),
+        fact("fa-1"),
+        fact("fa-2", "Ann lives in Porto.", START + DAY, category="Home"),
+        fact("fa-3", "Ann lives in Rome.", START + 2 * DAY, superseded_by="fa-2"),
+        fact("fa-4", "Ann runs.", category="habits"),
     )
-    found = await entries.store.of_subject("default", ANN, FACTS, "ann", "Lives_In")
-    assert [known.entry_id for known in found] == ["fa-1", "fa-2"]
-    (newest,) = await entries.store.of_subject("default", ANN, FACTS, "ann", "lives_in", newest=1)
-    assert newest.entry_id == "fa-2"
+    await entries.put(of(BOB, fact("fa-5")))
+    found = await entries.store.of_category("default", ANN, FACTS, "home", newest=5)
+    assert [each.entry_id for each in found] == ["fa-2", "fa-1"]
+    assert len(await entries.store.of_category("default", ANN, FACTS, "home", newest=1)) == 1
 
 
-async def test_of_one_attribute_those_that_hold_are_told_from_the_others(entries: Entries) -> None:
-    over = fact("fa-2", "Ann lives in Lisbon.", START + DAY, superseded_by="fa-3")
-    await entries.put(fact(), over, fact("fa-3", "Ann lives in Rome.", START + 2 * DAY))
-    asked = ("default", ANN, FACTS, "ann", "lives_in")
-    assert [each.entry_id for each in await entries.store.of_subject(*asked, holding=True)] == [
-        "fa-1",
-        "fa-3",
-    ]
-    (newest,) = await entries.store.of_subject(*asked, newest=1, holding=True)
-    assert newest.entry_id == "fa-3"
-
-
-async def test_what_is_about_one_matter_is_found_oldest_first_with_the_lines_about_it(
-    entries: Entries,
-) -> None:
-    likes = fact("fa-2", "Ann likes tea.", START + DAY, attribute="likes", value="tea")
-    dislikes = fact("fa-1", "Ann does not like tea.", attribute="dislikes", value="tea")
-    line = replace(
-        fact("pr-1", "Ann likes tea a lot.", START + 2 * DAY, attribute="likes", value="tea"), kind=PROFILE
-    )
-    other = fact("fa-3", "Ann likes coffee.", attribute="likes", value="coffee")
+async def test_linked_entries_come_with_what_superseded_them_and_what_lines_show(entries: Entries) -> None:
     await entries.put(
-        line, likes, dislikes, other, fact("fa-4"), fact("fa-5", "x", attribute="did", value="")
+        fact("fa-1", superseded_by="fa-2"),
+        fact("fa-2", "Ann lives in Porto.", superseded_by="fa-3"),
+        fact("fa-3", "Ann lives in Rome.", superseded_by="fa-gone"),
+        replace(fact("pr-1", "Ann lives in Berlin.", fact="fa-1"), kind=PROFILE),
+        fact("fa-4", "Ann runs."),
     )
-    await entries.put(of(BOB, fact("fa-6", likes.entry.text, attribute="likes", value="tea")))
-    key = matter_key(likes)
-    found = await entries.store.of_matter("default", ANN, key)
-    assert [each.entry_id for each in found] == ["fa-1", "fa-2", "pr-1"]
-    assert [each.entry_id for each in await entries.store.of_matter("default", ANN, key, newest=1)] == [
-        "pr-1"
-    ]
-    assert await entries.store.of_matter("default", ANN, "") == []
-    await entries.put(reworded(await entries.got("fa-2"), "Ann likes it."))
-    assert [each.entry_id for each in await entries.store.of_matter("default", ANN, key)] == ["fa-1", "pr-1"]
+    found = await entries.store.linked("default", ANN, ["pr-1", "fa-nowhere"])
+    assert [each.entry_id for each in found] == ["pr-1", "fa-1", "fa-2", "fa-3"]
+    assert await entries.store.linked("default", BOB, ["pr-1"]) == []
 
 
 async def test_what_a_person_wrote_or_pinned_is_found(entries: Entries) -> None:

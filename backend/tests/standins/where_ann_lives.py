@@ -1,10 +1,16 @@
 """Ann says where she lives, corrects what was made of it, and asks."""
 
 import shutil
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from recollect.domain.entries.entry import KnownEntry
+from recollect.domain.entries.merge_drafts import Origin
+from recollect.domain.extraction.draft import Draft, StoredCell
+from recollect.domain.model import ThreadRef
+from recollect.service.remember.consolidate import Remembering
+from recollect.service.remember.extract import Extractor, PromptTexts
 from tests.http_client import Home, Json
 from tests.processes import recollect_json
 from tests.remembering import DAY, MAY_8, entries, remember, said
@@ -22,13 +28,42 @@ async def hear(home: Home, text: str, day: int) -> None:
     await home.drain()
 
 
-async def live_in(home: Home, place: str, start: int = MAY_8) -> str:
-    """Ann says so; returns the id of what is made of it."""
+async def live_in(home: Home, place: str, start: int = MAY_8, replaces: Sequence[str] = ()) -> str:
+    """Ann says so; returns the id of what is made of it, as by a model that names what it replaces."""
     thread = f"in-{place}"
     messages = said([("user", f"I live in {place}.")], start=start, prefix=place)
     await remember(home, thread, messages, **ANN)
-    await home.drain()
+    await write_home(home, place, start, replaces)
     return (await fact(home, place)).entry_id
+
+
+async def write_home(home: Home, place: str, start: int = MAY_8, replaces: Sequence[str] = ()) -> None:
+    """What extraction makes of the one memcell of that thread; the same again when it runs again."""
+    app, thread = home.app, ThreadRef("default", "ann", f"in-{place}")
+    ((_, cell),) = await app.cell_texts.cells_of("default", "ann", thread.thread_id)
+    stored = await app.cell_texts.cell(thread, cell)
+    assert stored is not None
+    text = f"ann lives in {place}."
+    draft = Draft("facts", text, text, start, ("t-1",), "user", category="home", replaces=tuple(replaces))
+    remembering = Remembering(
+        cells=app.cell_texts,
+        entries=app.entry_store,
+        extractor=Extractor(None, PromptTexts(app.vault), no_prefix),
+        people=app.people,
+        tuning=app.tuning,
+        clock=app.clock,
+        locks=app.memory_locks,
+        fail_points=app.fail_points,
+    )
+    origin = Origin("default", "default/users/ann", "facts", "stand-in", stored)
+    async with app.memory_locks.of(origin.owner):
+        plan = await remembering._planned(origin, [draft], {})
+        await remembering._apply(origin.space, origin.owner, stored, [plan])
+    await home.drain()
+
+
+async def no_prefix(_: StoredCell) -> None:
+    return None
 
 
 async def fact(home: Home, place: str) -> KnownEntry:

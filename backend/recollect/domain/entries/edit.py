@@ -3,14 +3,15 @@
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
-from recollect.domain.entries.entry import Actor, EntryVersion, KnownEntry, Source
+from recollect.domain.entries.entry import CORRECTED, Actor, EntryVersion, KnownEntry, Source
 from recollect.domain.entries.links import holding_again, origin_ids
 from recollect.domain.entries.profile import NO, ON_PAGE, is_off_page
+from recollect.domain.markdown.front_matter import write_time
 from recollect.domain.model import Entry
 from recollect.domain.paths import file_name, linked_turn
 from recollect.errors import Conflict, InvalidInput
 
-PINNED, EDITED, VALUE = "pinned", "edited", "value"
+PINNED, EDITED = "pinned", "edited"
 YES = "yes"
 _LONGEST_TITLE = 200
 
@@ -45,10 +46,11 @@ class EntryEdit:
         return ", ".join(did)
 
 
-def edited(known: KnownEntry, edit: EntryEdit) -> KnownEntry:
-    """The entry in the person's words, marked as theirs: nothing that is derived changes it any more. A pin is no edit.
+def edited(known: KnownEntry, edit: EntryEdit, now: int) -> KnownEntry:
+    """The entry in the person's words, marked as theirs, said now. A pin is no edit.
 
-    An entry whose title or text they change holds again, even if another superseded it.
+    No extraction changes these words; what is said later may supersede them. An entry whose title or text they change
+    holds again, even if another superseded it.
     """
     entry = known.entry
     extra = dict(entry.extra)
@@ -58,13 +60,15 @@ def edited(known: KnownEntry, edit: EntryEdit) -> KnownEntry:
             extra[PINNED] = YES
     if edit.rewords:
         title, text = _said(entry.title, entry.text, edit)
-        extra[EDITED] = YES
-        if text != entry.text and extra.get(VALUE, "").casefold() not in text.casefold():
-            # It named what the fact said before.
-            del extra[VALUE]
+        extra |= theirs(now)
         entry = replace(entry, title=title, text=text, when=entry.when if edit.when is None else edit.when)
     entry = replace(entry, extra=extra)
     return replace(known, entry=holding_again(entry) if edit.asserts else entry)
+
+
+def theirs(at: int) -> dict[str, str]:
+    """The marks of words that a person wrote, and when."""
+    return {EDITED: YES, CORRECTED: write_time(at)}
 
 
 def in_step(entry: Entry, before: Entry) -> Entry:
@@ -111,28 +115,32 @@ def versions(known: KnownEntry, history: Sequence[EntryVersion]) -> list[Version
     ]
 
 
-def restored(known: KnownEntry, history: Sequence[EntryVersion], revision: int | None) -> list[KnownEntry]:
+def restored(
+    known: KnownEntry, history: Sequence[EntryVersion], revision: int | None, now: int
+) -> list[KnownEntry]:
     """The versions that undo may restore, the latest first; with a `revision`, only that one.
 
-    Where extraction's work is undone, the entry is marked as a person's: extraction would only do it again. What a
-    person did themself is undone with its marks. It keeps citing the turns it cites now: they are in its history. A
+    Where extraction's work is undone, the entry is marked as a person's, said now: extraction would only do it again.
+    What a person did themself is undone with its marks. It keeps citing the turns it cites now: they are in its history. A
     fact whose line was deleted stays off the page: a deletion can't be undone.
 
     Raises Conflict where it never changed, InvalidInput where it has no such revision.
     """
     return [
-        _restored(known, history, past.revision, past.entry)
+        _restored(known, history, past.revision, past.entry, now)
         for past in _targets(known, history, revision)
         if past.entry is not None
     ]
 
 
-def _restored(known: KnownEntry, history: Sequence[EntryVersion], revision: int, target: Entry) -> KnownEntry:
+def _restored(
+    known: KnownEntry, history: Sequence[EntryVersion], revision: int, target: Entry, now: int
+) -> KnownEntry:
     undone = [past for past in history if past.revision >= revision]
     extra = dict(target.extra)
     if any(past.actor in ("extraction", "consolidation") for past in undone):
-        extra[EDITED] = YES
-    if is_off_page(known) and not known.is_edited:
+        extra |= theirs(now)
+    if is_off_page(known):
         extra[ON_PAGE] = NO
     links = tuple(dict.fromkeys([*target.sources, *known.entry.sources]))
     entry = replace(target, extra=extra, sources=links)

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from recollect.domain.job import JobSpec
+from recollect.domain.markdown.front_matter import read_time
 from recollect.domain.model import Entry, JsonObject, ThreadRef
 from recollect.domain.vault_file import WrittenFile
 
@@ -22,6 +23,15 @@ AGENT_KINDS = (CASES, SKILLS)
 ENTRY_KINDS = (*USER_KINDS, *AGENT_KINDS)
 
 _MARKS = {EPISODES: "ep", FACTS: "fa", FORESIGHT: "fo", PROFILE: "pr", CASES: "ca", SKILLS: "sk"}
+
+USER = "user"
+"""The subject of facts about the owner, whatever they are called."""
+EVENT = "event"
+"""The category of facts that only happened."""
+CORRECTED = "corrected"
+"""When a person wrote an entry's words: what they say counts as said then."""
+LAPSES = "lapses"
+"""When an entry ends by its own words: a plan's time is over, or a fact said until when it holds."""
 
 Actor = Literal["extraction", "consolidation", "person", "undo"]
 AFTER_A_PERSON = "what a person wrote about the same changed"
@@ -68,13 +78,37 @@ class KnownEntry:
 
     @property
     def is_edited(self) -> bool:
-        """A person wrote it: nothing that is derived ever changes or removes it."""
+        """A person wrote it: its words change and it goes by a person alone. What is said later may supersede it."""
         return self.entry.extra.get("edited") == "yes"
+
+    @property
+    def subject(self) -> str:
+        """Whom it is about: `user` for the owner. Two subjects are the same if they are named alike."""
+        return self.entry.extra.get("subject", "").strip().casefold()
+
+    @property
+    def category(self) -> str:
+        return self.entry.extra.get("category", "").strip().casefold()
+
+    @property
+    def said(self) -> int:
+        """When it was said; what a person wrote over it, when they did."""
+        corrected = _time(self.entry.extra.get(CORRECTED)) if self.is_edited else None
+        return self.entry.when if corrected is None else corrected
 
     @property
     def holds(self) -> bool:
         """Nothing has superseded it."""
         return "superseded_by" not in self.entry.extra
+
+    @property
+    def ends(self) -> int | None:
+        """When it ceased to hold, or will by its own words; None where neither is known."""
+        return ends_of(self.entry)
+
+    def holds_at(self, now: int) -> bool:
+        """Nothing has superseded it, and its own time is not over."""
+        return self.holds and (self.ends is None or now < self.ends)
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,6 +164,21 @@ class EntryChange:
     """New versions of other entries that follow from these. Their histories always name consolidation as the actor."""
     deletions: tuple[Deletion, ...] = ()
     """Deletions of skills, which are no rows of the journal."""
+
+
+def ends_of(entry: Entry) -> int | None:
+    """When an entry ceased to hold, or will by its own words; None where neither is known."""
+    told = (_time(entry.extra.get(key)) for key in ("until", LAPSES))
+    times = [time for time in told if time is not None]
+    return min(times, default=entry.when if "superseded_by" in entry.extra else None)
+
+
+def _time(written: str | None) -> int | None:
+    """A time that a person wrote by hand may be none."""
+    try:
+        return None if written is None else read_time(written)
+    except ValueError:
+        return None
 
 
 def entry_id(kind: str, space: str, owner: str, origin: str, strategy: str, position: int) -> str:

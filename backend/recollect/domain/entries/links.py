@@ -12,6 +12,8 @@ from recollect.domain.model import Entry
 
 SUPERSEDES = "supersedes"
 SUPERSEDED_BY = "superseded_by"
+REPLACES = "replaces"
+"""Under this an entry names those that its own words replaced or ended, whichever of the two holds now."""
 ORIGINS = ("fact", "cases")
 """Under these a line of the profile names its fact, and a skill its cases."""
 NAMES_ENTRIES = frozenset([SUPERSEDES, SUPERSEDED_BY, *ORIGINS])
@@ -70,9 +72,14 @@ def origin_ids(entry: Entry) -> tuple[str, ...]:
 def without_origin(entry: Entry, origin: str) -> Entry:
     """No longer made of that entry."""
     for key in ORIGINS:
-        entry = _listing(entry, key, remove=origin)
+        entry = listing(entry, key, remove=origin)
     sources = tuple(link for link in entry.sources if link.rpartition("#^")[2] != origin)
     return replace(entry, sources=sources)
+
+
+def replaced_ids(entry: Entry) -> tuple[str, ...]:
+    """The entries that its own words replaced or ended."""
+    return _ids(entry.extra.get(REPLACES, ""))
 
 
 def holding_again(entry: Entry) -> Entry:
@@ -82,8 +89,8 @@ def holding_again(entry: Entry) -> Entry:
 
 
 def superseded(entry: Entry, by: KnownEntry) -> Entry:
-    """Held until the other happened, or for as long as it says already."""
-    until = entry.extra.get(UNTIL) or write_time(by.entry.when)
+    """Held until the other was said, or for as long as it says already."""
+    until = entry.extra.get(UNTIL) or write_time(by.said)
     return replace(entry, extra={**entry.extra, UNTIL: until, SUPERSEDED_BY: by.entry_id})
 
 
@@ -92,7 +99,7 @@ def taken_out(gone: KnownEntry, others: Mapping[str, KnownEntry]) -> tuple[Known
     changed: dict[str, Entry] = {}
     successor = others.get(gone.entry.extra.get(SUPERSEDED_BY, ""))
     if successor is not None:
-        changed[successor.entry_id] = _listing(successor.entry, SUPERSEDES, remove=gone.entry_id)
+        changed[successor.entry_id] = listing(successor.entry, SUPERSEDES, remove=gone.entry_id)
     for entry_id in superseded_ids(gone.entry):
         other = others.get(entry_id)
         if other is None or other.entry.extra.get(SUPERSEDED_BY) != gone.entry_id:
@@ -102,7 +109,7 @@ def taken_out(gone: KnownEntry, others: Mapping[str, KnownEntry]) -> tuple[Known
         else:
             changed[entry_id] = superseded(other.entry, successor)
             heir = changed[successor.entry_id]
-            changed[successor.entry_id] = _listing(heir, SUPERSEDES, add=entry_id)
+            changed[successor.entry_id] = listing(heir, SUPERSEDES, add=entry_id)
     return _with(others, changed)
 
 
@@ -128,9 +135,9 @@ def relinked(
         after = replace(after, entry=holding_again(after.entry))
     old, new = set(successor_ids(before.entry)), set(successor_ids(after.entry))
     for entry_id in sorted((old - new) & others.keys()):
-        changed[entry_id] = _listing(others[entry_id].entry, SUPERSEDES, remove=after.entry_id)
+        changed[entry_id] = listing(others[entry_id].entry, SUPERSEDES, remove=after.entry_id)
     for entry_id in sorted(new - old):
-        changed[entry_id] = _listing(others[entry_id].entry, SUPERSEDES, add=after.entry_id)
+        changed[entry_id] = listing(others[entry_id].entry, SUPERSEDES, add=after.entry_id)
     after = _without_the_gone(after, others)
     kept, dropped = set(superseded_ids(after.entry)), set(superseded_ids(before.entry))
     for entry_id in sorted(dropped - kept):
@@ -156,7 +163,7 @@ def _without_the_gone(known: KnownEntry, others: Mapping[str, KnownEntry]) -> Kn
     entry = known.entry
     for entry_id in superseded_ids(entry):
         if entry_id not in others:
-            entry = _listing(entry, SUPERSEDES, remove=entry_id)
+            entry = listing(entry, SUPERSEDES, remove=entry_id)
     for entry_id in origin_ids(entry):
         if entry_id not in others:
             entry = without_origin(entry, entry_id)
@@ -171,7 +178,7 @@ def _with(others: Mapping[str, KnownEntry], changed: Mapping[str, Entry]) -> tup
     )
 
 
-def _listing(entry: Entry, key: str, *, add: str = "", remove: str = "") -> Entry:
+def listing(entry: Entry, key: str, *, add: str = "", remove: str = "") -> Entry:
     """The entry with an id added to the list under a key, or removed from it. An empty list is dropped."""
     if key not in entry.extra and not add:
         return entry

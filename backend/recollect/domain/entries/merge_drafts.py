@@ -1,19 +1,40 @@
 """From drafts to entries: what of a cell is new, what is known already, and what no longer holds."""
 
-from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import count
 from typing import Any
 
-from recollect.domain.entries import consolidate, succession
-from recollect.domain.entries.consolidate import Matter, matter_of, same_matter
-from recollect.domain.entries.entry import Deletion, KnownEntry, Source, entry_id, is_agents
-from recollect.domain.entries.profile import USER, is_replaced, is_spoken_for, with_marks_of
+from recollect.domain.entries.consolidate import is_repeated_by, is_same_statement, merged, with_sources
+from recollect.domain.entries.entry import (
+    FACTS,
+    FORESIGHT,
+    LAPSES,
+    PROFILE,
+    USER,
+    Deletion,
+    KnownEntry,
+    Source,
+    entry_id,
+    is_agents,
+)
+from recollect.domain.entries.links import (
+    REPLACES,
+    SUPERSEDED_BY,
+    SUPERSEDES,
+    UNTIL,
+    origin_ids,
+    replaced_ids,
+    taken_out,
+)
+from recollect.domain.entries.profile import ON_PAGE
+from recollect.domain.entries.succession import State, claim, release
 from recollect.domain.extraction.draft import Draft, StoredCell
 from recollect.domain.markdown.front_matter import write_time
 from recollect.domain.model import Entry
 
+_CARRIED = ("pinned", ON_PAGE, REPLACES, SUPERSEDES, UNTIL, SUPERSEDED_BY)
+"""The marks that an entry keeps when it is made again."""
 _SPARE_PLACES = 1_000
 """The first place for spare ids: beyond the number of statements in any cell."""
 
@@ -53,21 +74,20 @@ class Outcome:
         return {name: value for name, value in told.items() if value}
 
 
-def entries_of(drafts: Sequence[Draft], origin: Origin) -> list[KnownEntry]:
-    """The drafts as entries, each with the id that its place gives it.
+@dataclass(frozen=True, slots=True)
+class Proposal:
+    """A draft as an entry, with the id that its place gives it, and the known entries that it names."""
 
-    Of what is said at one time about one matter, what was said last is the newer, by a millisecond.
-    """
-    said = Counter[tuple[Matter | None, int]]()
-    entries = []
-    for place, draft in enumerate(drafts):
-        entry = _entry_of(draft, place, origin)
-        moment = matter_of(entry), draft.when
-        if moment[0] is not None and said[moment]:
-            entry = replace(entry, entry=replace(entry.entry, when=draft.when + said[moment]))
-        said[moment] += 1
-        entries.append(entry)
-    return entries
+    known: KnownEntry
+    replaces: tuple[str, ...] = ()
+    ends: tuple[str, ...] = ()
+
+
+def proposals_of(drafts: Sequence[Draft], origin: Origin) -> list[Proposal]:
+    return [
+        Proposal(_entry_of(draft, place, origin), draft.replaces, draft.ends)
+        for place, draft in enumerate(drafts)
+    ]
 
 
 def _entry_of(draft: Draft, place: int, origin: Origin) -> KnownEntry:
@@ -91,12 +111,13 @@ def _entry_of(draft: Draft, place: int, origin: Origin) -> KnownEntry:
 def _extra(draft: Draft, origin: Origin) -> dict[str, str]:
     names = {origin.user_name.casefold(), origin.cell.thread.user_id.casefold(), USER, "the user"}
     subject = USER if draft.subject.casefold() in names else draft.subject
+    lapses = draft.about[1] if draft.about else draft.until
     told = {
         "subject": subject,
-        "attribute": draft.attribute,
-        "value": draft.value,
+        "category": draft.category,
+        "happened": draft.happened,
         "about": write_time(draft.about[0]) if draft.about else "",
-        "lapses": write_time(draft.about[1]) if draft.about else "",
+        LAPSES: "" if lapses is None else write_time(lapses),
         "tools": ", ".join(draft.tools),
         "outcome": draft.outcome,
         "user": origin.cell.thread.user_id if is_agents(origin.owner) else "",
@@ -111,44 +132,164 @@ class Known:
 
     of_cell: Sequence[KnownEntry]
     """What this strategy wrote for this cell before."""
-    alike: Mapping[str, Sequence[KnownEntry]]
-    """By the id of a new entry: those that may say the same, or something else about the same attribute."""
+    alike: Mapping[str, Sequence[KnownEntry]] = field(default_factory=dict)
+    """By the id of a new entry: those that may say the same."""
+    linked: Sequence[KnownEntry] = ()
+    """Those that the new entries name, those that the cell's are linked with, and what superseded any of them."""
     deletions: Sequence[Deletion] = ()
 
 
-def remember(new: Sequence[KnownEntry], known: Known) -> Outcome:
-    """What this cell says now takes the place of what was written for it before; what a person wrote stays."""
-    outcome = Outcome()
-    before = {each.entry_id: each for each in known.of_cell}
-    spoken_for = [each for each in known.of_cell if is_spoken_for(each)]
-    for draft in new:
-        kept = _same(draft, spoken_for)
-        entry = draft if kept is None else with_marks_of(draft, kept)
-        if _is_shadowed(entry, known):
-            stands = [key for key, each in before.items() if consolidate.is_same_statement(entry, each)]
-            if entry.entry_id not in stands or before[entry.entry_id].is_edited:
-                outcome.kept_from += not stands
+def remember(new: Sequence[Proposal], known: Known) -> Outcome:
+    """What this cell says now takes the place of what was written for it before; what a person wrote stays.
+
+    The same statement, made again, keeps its id and its marks.
+    """
+    return _Run(known).outcome(new)
+
+
+class _Run:
+    """One cell's entries on their way from `known` to what will be."""
+
+    def __init__(self, known: Known) -> None:
+        self._known = known
+        self._before = {each.entry_id: each for each in known.of_cell}
+        alike = [each for found in known.alike.values() for each in found]
+        self._stored = {each.entry_id: each for each in (*alike, *known.linked, *known.of_cell)}
+        self._state: State = dict(self._stored)
+        self._outcome = Outcome()
+
+    def outcome(self, new: Sequence[Proposal]) -> Outcome:
+        wanted = self._wanted(new)
+        heirs = self._heirs(wanted)
+        self._take_out({heir.entry_id for heir in heirs if heir is not None})
+        for proposal, heir in zip(wanted, heirs, strict=True):
+            same = (
+                None if heir is not None and is_same_statement(heir, proposal.known) else self._same(proposal)
+            )
+            if same is None:
+                self._write(proposal, heir)
+            else:
+                self._merge(proposal, same)
+        self._take_out(set(self._outcome.wrote))
+        return self._told()
+
+    def _wanted(self, new: Sequence[Proposal]) -> list[Proposal]:
+        """Without those that a person deleted, or said in their own words."""
+        wanted = []
+        for proposal in new:
+            there = [each for each in self._before.values() if is_same_statement(each, proposal.known)]
+            if any(each.is_edited for each in there):
                 continue
-        alike = known.alike.get(draft.entry_id, ())
-        others = [outcome.put.get(each.entry_id, each) for each in alike if each.entry_id not in before]
-        others += [each for key, each in outcome.put.items() if key in outcome.wrote]
-        words = [each for each in known.of_cell if each.is_edited]
-        same = _same(entry, others)
-        if same is not None:
-            _merge(outcome, same, entry)
-            continue
-        stored = _in_its_place(entry, known, outcome, kept)
-        outcome.put[stored.entry_id] = stored
-        outcome.wrote.append(stored.entry_id)
-        if matter_of(stored) is not None:
-            _succeed(outcome, stored, [*others, *words])
-    outcome.remove = [
-        key
-        for key, old in before.items()
-        if key not in outcome.put
-        and not (old.is_edited or old.is_pinned or is_replaced(old) or _is_shadowed(old, known))
-    ]
-    return outcome
+            if not there and _is_shadowed(proposal.known, self._known):
+                self._outcome.kept_from += 1
+            else:
+                wanted.append(proposal)
+        return wanted
+
+    def _heirs(self, wanted: Sequence[Proposal]) -> list[KnownEntry | None]:
+        """What each is a new version of: the same statement, else what stands in its place about the same."""
+        free = {name: each for name, each in self._before.items() if not each.is_edited}
+        found: list[KnownEntry | None] = []
+        for proposal in wanted:
+            same = next((each for each in free.values() if is_same_statement(each, proposal.known)), None)
+            found.append(same)
+            if same is not None:
+                del free[same.entry_id]
+        for place, proposal in enumerate(wanted):
+            there = free.get(proposal.known.entry_id)
+            if found[place] is None and there is not None and _is_about_the_same(there, proposal.known):
+                found[place] = free.pop(there.entry_id)
+        return found
+
+    def _same(self, proposal: Proposal) -> KnownEntry | None:
+        alike = [each.entry_id for each in self._known.alike.get(proposal.known.entry_id, ())]
+        names = [*(name for name in alike if name not in self._before), *self._outcome.wrote]
+        others = (self._state[name] for name in names if name in self._state)
+        return next((each for each in others if is_repeated_by(each, proposal.known)), None)
+
+    def _merge(self, proposal: Proposal, same: KnownEntry) -> None:
+        self._state[same.entry_id] = merged(same, proposal.known)
+        self._outcome.merged.append(same.entry_id)
+        self._claim(proposal, same.entry_id)
+
+    def _write(self, proposal: Proposal, heir: KnownEntry | None) -> None:
+        entry = self._in_its_place(proposal.known, heir)
+        before = () if heir is None else replaced_ids(heir.entry)
+        self._state[entry.entry_id] = entry
+        self._outcome.wrote.append(entry.entry_id)
+        claimed = self._claim(proposal, entry.entry_id)
+        release(self._state, entry.entry_id, [name for name in before if name not in claimed])
+        entry = self._state[entry.entry_id]
+        extra = {key: value for key, value in entry.entry.extra.items() if key != REPLACES}
+        if claimed:
+            extra[REPLACES] = " ".join(claimed)
+        self._state[entry.entry_id] = replace(entry, entry=replace(entry.entry, extra=extra))
+
+    def _claim(self, proposal: Proposal, entry_id: str) -> tuple[str, ...]:
+        replaces, ends = self._named(proposal.replaces), self._named(proposal.ends)
+        return claim(self._state, entry_id, replaces, ends, proposal.known.said)
+
+    def _named(self, names: Sequence[str]) -> list[str]:
+        """Facts and plans; for a line of the profile, the facts that it shows."""
+        found: list[str] = []
+        for name in names:
+            each = self._state.get(name)
+            if each is not None and each.kind in (FACTS, FORESIGHT, PROFILE):
+                is_derived = each.kind == PROFILE and not each.is_edited
+                found += (is_derived and origin_ids(each.entry)) or [name]
+        return found
+
+    def _in_its_place(self, entry: KnownEntry, heir: KnownEntry | None) -> KnownEntry:
+        """The entry with the id and the marks of its heir, else with an id that is free."""
+        if heir is not None:
+            heir = self._state.get(heir.entry_id, heir)
+            marks = {key: heir.entry.extra[key] for key in _CARRIED if key in heir.entry.extra}
+            told = replace(entry.entry, entry_id=heir.entry_id, extra={**entry.entry.extra, **marks})
+            entry = replace(entry, entry=told, path=heir.path, revision=heir.revision)
+            # Other cells may have said the same.
+            return with_sources(entry, heir, entry) if is_same_statement(heir, entry) else entry
+        taken = {*self._state, *self._outcome.wrote, *(each.entry_id for each in self._known.deletions)}
+        ids = (
+            entry_id(entry.kind, entry.space, entry.owner, entry.cell, entry.strategy, place)
+            for place in count(_SPARE_PLACES)
+        )
+        free = (
+            entry.entry_id if entry.entry_id not in taken else next(each for each in ids if each not in taken)
+        )
+        entry = replace(entry, entry=replace(entry.entry, entry_id=free))
+        old = self._before.get(free)
+        return entry if old is None else replace(entry, path=old.path, revision=old.revision)
+
+    def _take_out(self, made_again: Collection[str]) -> None:
+        """Those that are not made again go, unless a person wants them: what they had superseded holds again."""
+        for name, each in self._before.items():
+            stays = each.is_edited or each.is_pinned or _is_shadowed(each, self._known)
+            if name in made_again or stays or name not in self._state:
+                continue
+            gone = self._state.pop(name)
+            self._state.update({other.entry_id: other for other in taken_out(gone, self._state)})
+
+    def _told(self) -> Outcome:
+        outcome = self._outcome
+        outcome.remove = [name for name in self._before if name not in self._state]
+        outcome.put = {
+            name: each
+            for name, each in self._state.items()
+            if name in outcome.wrote or each != self._stored.get(name)
+        }
+        outcome.superseded = [
+            name
+            for name in outcome.put
+            if name in self._stored
+            and self._stored[name].holds
+            and not outcome.put[name].holds
+            and name not in outcome.wrote
+        ]
+        return outcome
+
+
+def _is_about_the_same(one: KnownEntry, other: KnownEntry) -> bool:
+    return (one.kind, one.subject, one.category) == (other.kind, other.subject, other.category)
 
 
 def _is_shadowed(entry: KnownEntry, known: Known) -> bool:
@@ -163,62 +304,10 @@ def _is_shadowed(entry: KnownEntry, known: Known) -> bool:
     )
     return deleted or any(
         turns <= _turns_of(each)
-        for each in consolidate.same_attribute(known.of_cell, entry)
-        if each.is_edited and each.kind == entry.kind
+        for each in known.of_cell
+        if each.is_edited and _is_about_the_same(each, entry)
     )
 
 
 def _turns_of(entry: KnownEntry) -> set[str]:
     return {source.turn_id for source in entry.sources}
-
-
-def _in_its_place(entry: KnownEntry, known: Known, outcome: Outcome, kept: KnownEntry | None) -> KnownEntry:
-    """The entry as a new version of the one with its id. Ids of a person's entries and of deletions are not reused.
-
-    Nor is the id of a fact whose line a person replaced or deleted, unless that fact is `kept`.
-    """
-    before = {each.entry_id: each for each in known.of_cell}
-    taken = {key for key, each in before.items() if each.is_edited or (is_spoken_for(each) and each != kept)}
-    taken |= {deletion.entry_id for deletion in known.deletions}
-    if entry.entry_id in taken:
-        ids = (
-            entry_id(entry.kind, entry.space, entry.owner, entry.cell, entry.strategy, place)
-            for place in count(_SPARE_PLACES)
-        )
-        free = next(each for each in ids if each not in taken and each not in outcome.put)
-        entry = replace(entry, entry=replace(entry.entry, entry_id=free))
-    old = before.get(entry.entry_id)
-    if old is None:
-        return entry
-    entry = replace(entry, path=old.path, revision=old.revision)
-    if old.is_pinned:
-        entry = replace(entry, entry=replace(entry.entry, extra={**entry.entry.extra, "pinned": "yes"}))
-    return entry
-
-
-def _same(entry: KnownEntry, others: Sequence[KnownEntry]) -> KnownEntry | None:
-    """The one that says the same. What is repeated after something else held in between is a new entry."""
-    is_separate = matter_of(entry) is None
-    for other in others:
-        if consolidate.is_same_statement(entry, other) and (
-            is_separate or succession.held_throughout(other, entry, others)
-        ):
-            return other
-    return None
-
-
-def _merge(outcome: Outcome, same: KnownEntry, entry: KnownEntry) -> None:
-    merged = consolidate.merged(same, entry)
-    outcome.merged.append(same.entry_id)
-    if merged != same:
-        outcome.put[same.entry_id] = merged
-
-
-def _succeed(outcome: Outcome, entry: KnownEntry, others: Sequence[KnownEntry]) -> None:
-    rivals = same_matter(others, entry)
-    for marked in succession.in_succession([*rivals, entry]):
-        old = next((each for each in (*rivals, entry) if each.entry_id == marked.entry_id), None)
-        if marked != old:
-            outcome.put[marked.entry_id] = marked
-            if marked.entry_id != entry.entry_id and not marked.holds:
-                outcome.superseded.append(marked.entry_id)

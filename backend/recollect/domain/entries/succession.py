@@ -1,87 +1,128 @@
-"""Succession: of the facts about one matter, which holds, and until when the others did.
+"""Succession: what holds instead of what, by the ids that a new entry names and by when each was said.
 
-What a person wrote in a line of the profile counts as a fact of theirs (`profile.with_what_it_is_about`).
-
-Nothing here removes a fact: one that no longer holds is kept with the time until when it did and what holds instead.
+Nothing here removes an entry or changes its words: one that no longer holds is kept with the time until when it did and
+what holds instead.
 """
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable
 from dataclasses import replace
 
-from recollect.domain.entries.consolidate import matter_of, same_matter
 from recollect.domain.entries.entry import KnownEntry
-from recollect.domain.entries.links import SUPERSEDED_BY, SUPERSEDES, UNTIL
+from recollect.domain.entries.links import (
+    SUPERSEDED_BY,
+    SUPERSEDES,
+    UNTIL,
+    holding_again,
+    listing,
+    successor_ids,
+)
 from recollect.domain.markdown.front_matter import write_time
+from recollect.domain.model import Entry
+
+State = dict[str, KnownEntry]
+"""The entries that are looked at, by id, as they will be. The functions here change it."""
 
 
-def in_succession(entries: Iterable[KnownEntry]) -> list[KnownEntry]:
-    """Facts about one matter, each marked with what holds instead of it, and since when.
+def claim(
+    state: State, entry_id: str, replaces: Iterable[str], ends: Iterable[str], at: int
+) -> tuple[str, ...]:
+    """Mark what an entry replaces or ends by words that were said `at` that time. Returns what it is linked with.
 
-    The newest holds. Where a person wrote any, the newest of theirs does, for good: what was extracted held until the
-    first of theirs, and what was extracted for a later time never held. Theirs are not marked.
+    What was said later is not overruled: it holds instead of the entry. Where something replaced a named entry before
+    that time, that is replaced in its place.
     """
-    ordered = sorted(entries, key=_by_time)
-    words = written(ordered)
-    count = next((number for number, each in enumerate(ordered) if each in words), len(ordered))
-    marked = []
-    for number, each in enumerate(ordered[:count]):
-        after = ordered[number + 1] if number + 1 < len(ordered) else None
-        successor = words[-1] if after in words else after
-        marked.append(_marked(each, ordered[number - 1] if number else None, after, successor))
-    for each in ordered[count:]:
-        told = [word for word in words if word.entry.when <= each.entry.when]
-        marked.append(_marked(each, None, told[-1], words[-1]))
-    return marked
+    found = [_claim(state, entry_id, name, at, follow=True) for name in replaces]
+    found += [_claim(state, entry_id, name, at, follow=False) for name in ends]
+    return tuple(dict.fromkeys(name for name in found if name is not None))
 
 
-def written(facts: Iterable[KnownEntry]) -> list[KnownEntry]:
-    """Those that a person wrote and that are not said to have ended, the oldest first."""
-    return sorted((each for each in facts if each.is_edited and each.holds), key=_by_time)
+def release(state: State, entry_id: str, names: Iterable[str]) -> None:
+    """Take back what an entry claimed: those that it superseded hold again, or give way to what superseded it."""
+    for name in names:
+        known, other = state[entry_id], state.get(name)
+        if other is None:
+            continue
+        if name in successor_ids(known.entry):
+            _put(state, known, holding_again(known.entry))
+            _put(state, other, listing(other.entry, SUPERSEDES, remove=entry_id))
+        elif entry_id in successor_ids(other.entry):
+            _put(state, known, listing(known.entry, SUPERSEDES, remove=name))
+            after = _successor(state, known)
+            if after is None:
+                _put(state, other, holding_again(other.entry))
+            else:
+                _give_way(state, other, after.entry_id, after.said)
 
 
-def held_throughout(known: KnownEntry, new: KnownEntry, facts: Sequence[KnownEntry]) -> bool:
-    """Whether nothing else was extracted about their matter for a time between the two.
-
-    What a person wrote, and has not ended, holds at any time; what they replaced stays replaced.
-    """
-    if known.is_edited:
-        return known.holds
-    if matter_of(known) != matter_of(new):
-        return known.holds or matter_of(known) is None
-    first, last = sorted((_by_time(known), _by_time(new)))
-    return all(each.is_edited or not first < _by_time(each) < last for each in same_matter(facts, new))
+def overrule(state: State, before: KnownEntry, after: KnownEntry) -> None:
+    """What a person says of an entry that was superseded wins over what holds instead of it."""
+    holding = _successor(state, before)
+    seen = {after.entry_id}
+    while holding is not None and not holding.holds and holding.entry_id not in seen:
+        seen.add(holding.entry_id)
+        holding = _successor(state, holding)
+    if holding is not None and holding.entry_id not in seen:
+        _give_way(state, holding, after.entry_id, after.said)
 
 
-def settled(
-    stored: Sequence[KnownEntry], put: Mapping[str, KnownEntry], gone: Collection[str], like: KnownEntry
-) -> list[KnownEntry]:
-    """What else changes among the stored facts about one matter, that of `like`, when some are put and some go.
+def _claim(state: State, entry_id: str, name: str, at: int, *, follow: bool) -> str | None:
+    target = state.get(name)
+    seen = {entry_id}
+    after: KnownEntry | None = None
+    while target is not None and target.entry_id not in seen and not target.holds:
+        seen.add(target.entry_id)
+        after = _successor(state, target)
+        if after is None:
+            return None
+        if after.entry_id == entry_id:
+            return target.entry_id
+        if after.said > at:
+            seen.discard(target.entry_id)
+            break
+        if not follow:
+            return None
+        target, after = after, None
+    if target is None or target.entry_id in seen:
+        return None
+    known = state[entry_id]
+    if target.said > at:
+        if known.holds and entry_id not in _successors(state, target):
+            _give_way(state, known, target.entry_id, _began(target, at))
+        return target.entry_id if target.entry_id in successor_ids(state[entry_id].entry) else None
+    if target.entry_id in _successors(state, known):
+        return None
+    if after is not None:
+        _put(state, after, listing(after.entry, SUPERSEDES, remove=target.entry_id))
+    _give_way(state, target, entry_id, at)
+    if after is not None and known.holds:
+        _give_way(state, state[entry_id], after.entry_id, _began(after, at))
+    return target.entry_id
 
-    Only where a person wrote one of them, or several would hold: otherwise the facts' own marks say it all.
-    """
-    now = {**{each.entry_id: each for each in stored}, **put}
-    facts = [each for each in same_matter(now.values(), like) if each.entry_id not in gone]
-    theirs = (*stored, *(now[each.entry_id] for each in stored), *facts)
-    if sum(each.holds for each in facts) <= 1 and not any(each.is_edited for each in theirs):
-        return []
-    return [marked for marked in in_succession(facts) if marked != now[marked.entry_id]]
+
+def _began(known: KnownEntry, after: int) -> int:
+    """When it was said, the first time after `after`."""
+    return known.entry.when if known.entry.when > after else known.said
 
 
-def _by_time(fact: KnownEntry) -> tuple[int, str]:
-    return fact.entry.when, fact.entry_id
+def _give_way(state: State, old: KnownEntry, new_id: str, at: int) -> None:
+    """`old` held until then, and the other holds instead."""
+    extra = {**old.entry.extra, UNTIL: write_time(at), SUPERSEDED_BY: new_id}
+    _put(state, old, replace(old.entry, extra=extra))
+    _put(state, state[new_id], listing(state[new_id].entry, SUPERSEDES, add=old.entry_id))
 
 
-def _marked(
-    each: KnownEntry, before: KnownEntry | None, after: KnownEntry | None, successor: KnownEntry | None
-) -> KnownEntry:
-    """Held from when it was said until `after` was; `successor` holds now."""
-    if each.is_edited:
-        return each
-    marks = (UNTIL, SUPERSEDED_BY, SUPERSEDES)
-    extra = {key: value for key, value in each.entry.extra.items() if key not in marks}
-    if after is not None and successor is not None:
-        extra[UNTIL] = write_time(after.entry.when)
-        extra[SUPERSEDED_BY] = successor.entry_id
-    if before is not None and not before.is_edited:
-        extra[SUPERSEDES] = before.entry_id
-    return replace(each, entry=replace(each.entry, extra=extra))
+def _successor(state: State, known: KnownEntry) -> KnownEntry | None:
+    return next((state[name] for name in successor_ids(known.entry) if name in state), None)
+
+
+def _successors(state: State, known: KnownEntry) -> set[str]:
+    found: set[str] = set()
+    after = _successor(state, known)
+    while after is not None and after.entry_id not in found:
+        found.add(after.entry_id)
+        after = _successor(state, after)
+    return found
+
+
+def _put(state: State, known: KnownEntry, entry: Entry) -> None:
+    state[known.entry_id] = replace(state[known.entry_id], entry=entry)

@@ -19,16 +19,16 @@ _LOOKED_AT = 4_000
 """Characters of a message."""
 
 
-def known_before(cell: CellText, memcell_id: str, facts: Sequence[KnownEntry]) -> list[KnownEntry]:
-    """Of these facts, those that held when the cell ended, as if nothing had been made of the cell yet."""
+def known_without(memcell_id: str, facts: Sequence[KnownEntry]) -> list[KnownEntry]:
+    """Of these facts, those that hold, as if nothing had been made of that cell yet.
+
+    Among them is what was said after the cell: what an old conversation says that is brought in late gives way to it.
+    """
     mine = {fact.entry_id for fact in facts if fact.cell == memcell_id}
-    end = max((turn.timestamp for turn in cell.turns), default=0)
     return [
         fact
         for fact in facts
-        if fact.entry_id not in mine
-        and fact.entry.when <= end
-        and (fact.holds or not mine.isdisjoint(successor_ids(fact.entry)))
+        if fact.entry_id not in mine and (fact.holds or not mine.isdisjoint(successor_ids(fact.entry)))
     ]
 
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from recollect.domain.entries.edit import EDITED, PINNED, VALUE, YES, in_step
+from recollect.domain.entries.edit import PINNED, in_step, theirs
 from recollect.domain.entries.entry import FiledEntry, KnownEntry
 from recollect.domain.entries.links import UNTIL, holding_again, successor_ids
 from recollect.domain.markdown.entry_document import EntryDocument, WrittenEntry, section_digest
@@ -136,7 +136,7 @@ def _problem_of_header(changes: dict[str, Any]) -> str | None:
     return None
 
 
-_STAYING = ("subject", "attribute", "fact", "tools", "outcome", "user", "cell")
+_STAYING = ("subject", "category", "replaces", "fact", "tools", "outcome", "user", "cell")
 """A person may change these; a line of them that is left out counts as it was."""
 _FEWEST_LOST = 4
 _SHARE = 5
@@ -157,8 +157,11 @@ class HandWritten:
     """The journal has marks on what the person wrote that their file does not have yet."""
 
 
-def compare_entries(document: EntryDocument, here: Sequence[FiledEntry]) -> HandWritten:
-    """What a person wrote counts where their section is not what we wrote, or took in, last. Damage changes nothing."""
+def compare_entries(document: EntryDocument, here: Sequence[FiledEntry], at: int) -> HandWritten:
+    """What a person wrote counts where their section is not what we wrote, or took in, last. Damage changes nothing.
+
+    `at`: when they wrote it.
+    """
     by_id = {each.known.entry_id: each for each in here}
     changed: list[KnownEntry] = []
     filed: dict[str, str] = {}
@@ -170,7 +173,7 @@ def compare_entries(document: EntryDocument, here: Sequence[FiledEntry]) -> Hand
         entry = written.entry if written.says_when else replace(written.entry, when=known.entry.when)
         filed[name] = section_digest(entry)
         if filed[name] not in by_id[name].digests and entry != known.entry:
-            known = replace(known, entry=as_theirs(entry, known.entry))
+            known = replace(known, entry=as_theirs(entry, known.entry, at))
             changed.append(known)
         needs_marks |= known.entry != entry or not written.has_id
     arrived = tuple(each for name, each in document.written.items() if each.is_intact and name not in by_id)
@@ -180,8 +183,8 @@ def compare_entries(document: EntryDocument, here: Sequence[FiledEntry]) -> Hand
     return HandWritten(tuple(changed), arrived, vanished, filed, needs_marks)
 
 
-def as_theirs(entry: Entry, before: Entry | None) -> Entry:
-    """Marked as a person's words, unless all they did was to pin it.
+def as_theirs(entry: Entry, before: Entry | None, at: int) -> Entry:
+    """Marked as a person's words, said at that time, unless all they did was to pin it.
 
     What they say holds, also where another had taken its place, unless they say themselves that it ended. Where it came
     from is not for them to take out: it is forgotten with that. Nor is what it is about, or the same would be extracted
@@ -191,10 +194,7 @@ def as_theirs(entry: Entry, before: Entry | None) -> Entry:
         return entry
     if before is not None:
         entry = _with_origin(in_step(entry, before), before)
-    extra = {**entry.extra, EDITED: YES}
-    if before is not None and _is_outdated(extra.get(VALUE), entry, before):
-        del extra[VALUE]
-    entry = replace(entry, extra=extra)
+    entry = replace(entry, extra={**entry.extra, **theirs(at)})
     if before is not None and entry.text != before.text and _end(entry) == _end(before):
         return holding_again(entry)
     return entry
@@ -217,13 +217,6 @@ def _place(link: str) -> tuple[str, str]:
 
 def _end(entry: Entry) -> tuple[str | None, tuple[str, ...]]:
     return entry.extra.get(UNTIL), successor_ids(entry)
-
-
-def _is_outdated(value: str | None, entry: Entry, before: Entry) -> bool:
-    """It names what the fact said before."""
-    if value is None or value != before.extra.get(VALUE) or entry.text == before.text:
-        return False
-    return value.casefold() not in entry.text.casefold()
 
 
 def is_loss(vanished: int, held: int) -> bool:

@@ -7,9 +7,8 @@ from pydantic import AfterValidator, BaseModel, Field
 
 from recollect.domain.entries import links as entry_links
 from recollect.domain.entries.edit import EntryEdit, Version
-from recollect.domain.entries.entry import KnownEntry, owner_words
+from recollect.domain.entries.entry import KnownEntry, ends_of, owner_words
 from recollect.domain.entries.links import SUPERSEDED_BY, SUPERSEDES
-from recollect.domain.markdown.front_matter import read_time
 from recollect.domain.model import Entry
 from recollect.entrypoints.http.answers import Answer
 from recollect.entrypoints.http.requests import Body, Id, Text, Timestamp, Title, not_blank
@@ -64,8 +63,12 @@ class EntryState(BaseModel):
     when: int
     by: str = Field(description="The strategy and the model that made it; `rules` where there was none.")
     pinned: bool
-    edited: bool = Field(description="A person wrote it: nothing that is derived ever changes it.")
-    until: int | None = Field(description="Until when it held; null for what holds.")
+    edited: bool = Field(
+        description="A person wrote it: no extraction changes its words; what is said later may supersede it."
+    )
+    until: int | None = Field(
+        description="When it ceased to hold, or will by its own words; null where neither is known."
+    )
     superseded_by: str | None = Field(description="The entry that holds instead.")
     supersedes: list[str] = Field(description="The entries that it took the place of.")
     properties: dict[str, str] = Field(description="Whatever else stands in its file: subject, about, …")
@@ -127,9 +130,8 @@ class LinkedEntryAnswer(BaseModel):
 
     @classmethod
     def of(cls, relation: str, known: KnownEntry) -> "LinkedEntryAnswer":
-        until = _time(known.entry.extra.get(entry_links.UNTIL))
-        named = dict(NamedEntry.of(known))
-        return cls.model_validate({**named, "relation": relation, "when": known.entry.when, "until": until})
+        told = {"relation": relation, "when": known.entry.when, "until": known.ends}
+        return cls.model_validate({**dict(NamedEntry.of(known)), **told})
 
 
 class ShownEntryAnswer(EntryAnswer):
@@ -277,19 +279,11 @@ def _state(entry: Entry) -> dict[str, object]:
         "by": entry.by,
         "pinned": extra.get("pinned") == "yes",
         "edited": extra.get("edited") == "yes",
-        "until": _time(extra.get(entry_links.UNTIL)),
+        "until": ends_of(entry),
         "superseded_by": next(iter(entry_links.successor_ids(entry)), None),
         "supersedes": list(entry_links.superseded_ids(entry)),
         "properties": {key: value for key, value in extra.items() if key not in _TOLD_APART},
     }
-
-
-def _time(written: str | None) -> int | None:
-    """A time that a person wrote by hand may be none."""
-    try:
-        return None if written is None else read_time(written)
-    except ValueError:
-        return None
 
 
 class SkillAnswer(BaseModel):

@@ -1,16 +1,16 @@
 """Entries in the journal: what is known, where it came from, and what it was before."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
-from recollect.domain.entries.entry import Deletion, EntryChange, EntryVersion, KnownEntry
+from recollect.domain.entries.entry import PROFILE, Deletion, EntryChange, EntryVersion, KnownEntry
+from recollect.domain.entries.links import origin_ids, successor_ids
 from recollect.domain.identity import thread_key, turn_number
 from recollect.domain.job import JobSpec
 from recollect.domain.model import ThreadRef
 from recollect.infra.journal.entry_changes import EntryWriter
 from recollect.infra.journal.entry_rows import (
     SELECT_ENTRIES,
-    compared,
     known_of,
     queue_entry_jobs,
     version_of,
@@ -28,16 +28,9 @@ OF_CELL = f"""
 {SELECT_ENTRIES} INDEXED BY entries_of_cell
 WHERE e.space = ? AND e.owner = ? AND e.cell = ? AND e.cell != '' AND e.strategy = ? ORDER BY e.when_ms, e.entry_id"""
 
-OF_SUBJECT = f"""
-{SELECT_ENTRIES} INDEXED BY entries_of_subject
-WHERE e.space = ? AND e.owner = ? AND e.kind = ? AND e.subject_key = ? AND e.attribute_key = ?
-ORDER BY e.when_ms DESC, e.entry_id DESC LIMIT ?"""
-
-HOLDING_OF_SUBJECT = OF_SUBJECT.replace("ORDER BY", "AND e.holds ORDER BY")
-
-OF_MATTER = f"""
-{SELECT_ENTRIES} INDEXED BY entries_of_matter
-WHERE e.space = ? AND e.owner = ? AND e.matter_key = ? AND e.matter_key != ''
+OF_CATEGORY = f"""
+{SELECT_ENTRIES} INDEXED BY entries_of_category
+WHERE e.space = ? AND e.owner = ? AND e.kind = ? AND e.category = ? AND e.holds
 ORDER BY e.when_ms DESC, e.entry_id DESC LIMIT ?"""
 
 OF_PERSON = f"""
@@ -82,6 +75,19 @@ class SqlEntryStore(QueueingStore):
         )
         order = {entry_id: place for place, entry_id in enumerate(entry_ids)}
         return sorted(found, key=lambda entry: order[entry.entry_id])
+
+    async def linked(self, space: str, owner: str, entry_ids: Iterable[str]) -> list[KnownEntry]:
+        """Those of an owner that have one of these ids, what lines among them show, and what superseded any of them."""
+        found: dict[str, KnownEntry] = {}
+        wanted = list(dict.fromkeys(entry_ids))
+        while wanted:
+            new = await self.some(space, owner, wanted)
+            found |= {each.entry_id: each for each in new}
+            named = [name for each in new for name in _leads_to(each)]
+            wanted = [name for name in dict.fromkeys(named) if name not in found]
+            if not new:
+                break
+        return list(found.values())
 
     async def list_entries(
         self,
@@ -133,28 +139,11 @@ class SqlEntryStore(QueueingStore):
         """What a strategy made of a cell, oldest first."""
         return await self._found(OF_CELL, (space, owner, cell, strategy))
 
-    async def of_subject(
-        self,
-        space: str,
-        owner: str,
-        kind: str,
-        subject: str,
-        attribute: str,
-        newest: int | None = None,
-        *,
-        holding: bool = False,
+    async def of_category(
+        self, space: str, owner: str, kind: str, category: str, newest: int
     ) -> list[KnownEntry]:
-        """Those about the same attribute of the same subject (compared without case), oldest first."""
-        most = _EVERYTHING if newest is None else newest
-        about = (space, owner, kind, compared(subject), compared(attribute), most)
-        return list(reversed(await self._found(HOLDING_OF_SUBJECT if holding else OF_SUBJECT, about)))
-
-    async def of_matter(
-        self, space: str, owner: str, matter_key: str, newest: int | None = None
-    ) -> list[KnownEntry]:
-        """Those whose `matter_key` (domain/entries/consolidate.py) is this one, oldest first."""
-        most = _EVERYTHING if newest is None else newest
-        return list(reversed(await self._found(OF_MATTER, (space, owner, matter_key, most))))
+        """The newest of a category that nothing superseded, newest first."""
+        return await self._found(OF_CATEGORY, (space, owner, kind, category, newest))
 
     async def of_person(self, space: str, owner: str, kind: str) -> list[KnownEntry]:
         """Those that a person wrote or pinned, oldest first."""
@@ -198,3 +187,8 @@ class SqlEntryStore(QueueingStore):
 
     async def _found(self, sql: str, parameters: Sequence[object]) -> list[KnownEntry]:
         return [known_of(row) for row in await self._database.read(sql, parameters)]
+
+
+def _leads_to(known: KnownEntry) -> tuple[str, ...]:
+    shown = origin_ids(known.entry) if known.kind == PROFILE else ()
+    return (*successor_ids(known.entry), *shown)

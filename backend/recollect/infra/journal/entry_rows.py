@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from recollect.domain.entries.consolidate import matter_key
 from recollect.domain.entries.entry import (
     PROFILE,
     SKILLS,
@@ -42,8 +41,8 @@ SELECT_ENTRIES = f"SELECT {ENTRY_COLUMNS} FROM entries e"
 FILE_COLUMNS = "path, space, owner, revision, written, digest, writing"
 
 _CHANGING = (
-    "kind", "when_ms", "path", "title", "text", "links_json", "by", "extra_json", "subject_key", "attribute_key",
-    "text_key", "matter_key", "cell", "strategy", "holds", "pinned", "edited", "size", "updated",
+    "kind", "when_ms", "path", "title", "text", "links_json", "by", "extra_json", "category",
+    "text_key", "cell", "strategy", "holds", "pinned", "edited", "size", "updated",
 )  # fmt: skip
 
 INSERT_ENTRY = f"""
@@ -79,10 +78,8 @@ def row_of(known: KnownEntry, path: str, now: int) -> dict[str, Any]:
         "links_json": dumped(entry.sources),
         "by": entry.by,
         "extra_json": dumped(entry.extra),
-        "subject_key": compared(entry.extra.get("subject", "")),
-        "attribute_key": compared(entry.extra.get("attribute", "")),
+        "category": known.category,
         "text_key": text_key(entry.text),
-        "matter_key": matter_key(known),
         "cell": known.cell,
         "strategy": known.strategy,
         "holds": known.holds,
@@ -91,11 +88,6 @@ def row_of(known: KnownEntry, path: str, now: int) -> dict[str, Any]:
         "size": len(render_entry(entry).encode()) + 1,
         "updated": now,
     }
-
-
-def compared(word: str) -> str:
-    """Subjects and attributes are compared without case."""
-    return word.strip().casefold()
 
 
 def stored_entry(connection: sqlite3.Connection, space: str, name: str) -> KnownEntry | None:

@@ -5,7 +5,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from recollect.domain.entries.consolidate import lapsed
 from recollect.domain.entries.entry import FORESIGHT, PROFILE, KnownEntry
 from recollect.domain.entries.profile import place_on_page
 from recollect.domain.markdown.front_matter import read_time
@@ -48,7 +47,7 @@ class AlwaysOnMemories:
         owner = owner_folder(thread.space, thread.user_id)
         corrections = await self._corrections(thread.space, owner, injected, now)
         fresh = not any(memory_id.startswith("pr-") for memory_id in injected)
-        profile = await self._profile(thread.space, owner) if fresh else []
+        profile = await self._profile(thread.space, owner, now) if fresh else []
         due = await self._due(thread.space, owner, injected, now)
         return AlwaysOn(
             tuple(corrections),
@@ -92,10 +91,11 @@ class AlwaysOnMemories:
             entry = found
         return entry
 
-    async def _profile(self, space: str, owner: str) -> list[KnownEntry]:
-        lines = await self.entries.list_entries(
+    async def _profile(self, space: str, owner: str, now: int) -> list[KnownEntry]:
+        found = await self.entries.list_entries(
             space, owner, kinds=(PROFILE,), holding=True, limit=_MOST_LOOKED_AT
         )
+        lines = [line for line in found if line.holds_at(now)]
         lines.sort(key=lambda line: (not line.is_pinned, place_on_page(line.entry), -line.entry.when))
         return lines[:_MOST_LINES]
 
@@ -113,7 +113,7 @@ def _is_due(plan: KnownEntry, now: int) -> bool:
         begins = read_time(plan.entry.extra.get("about", ""))
     except ValueError:
         return False
-    return begins <= now + _AHEAD_MS and not lapsed(plan, now)
+    return begins <= now + _AHEAD_MS and plan.holds_at(now)
 
 
 def _memory(entry: KnownEntry, now: int, *, correction: bool = False) -> Memory:

@@ -5,8 +5,6 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from recollect.domain.entries import succession
-from recollect.domain.entries.consolidate import matter_key, matter_of, same_matter
 from recollect.domain.entries.entry import (
     CASES,
     FACTS,
@@ -17,12 +15,11 @@ from recollect.domain.entries.entry import (
     KnownEntry,
     text_key,
 )
-from recollect.domain.entries.links import origin_ids, successor_ids
-from recollect.domain.entries.merge_drafts import Known, Origin, Outcome, entries_of, remember
-from recollect.domain.entries.profile import USER
+from recollect.domain.entries.links import origin_ids, partners
+from recollect.domain.entries.merge_drafts import Known, Origin, Outcome, Proposal, proposals_of, remember
 from recollect.domain.extraction.case import has_trajectory
 from recollect.domain.extraction.draft import CellText, Draft, Extraction, Kind, StoredCell
-from recollect.domain.extraction.known import MOST_READ, known_before, nearest
+from recollect.domain.extraction.known import MOST_READ, known_without, nearest
 from recollect.domain.job import Job, JobSpec, NotYet
 from recollect.domain.model import JsonObject
 from recollect.domain.paths import agent_folder, owner_folder
@@ -58,8 +55,6 @@ CASE = "case"
 _KINDS: dict[str, Kind] = {"episode": "episodes", "facts": "facts", "foresight": "foresight", CASE: "cases"}
 _KNOWN: JsonObject = {"state": "known", "why": "there is a case of these turns"}
 _EVENTS: dict[str, Event] = {"facts": "facts changed", CASE: "case written"}
-_MOST_ALIKE = 200
-"""Of the entries about one matter, the newest are compared."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,8 +92,8 @@ class _Planned:
 class Remembering:
     """Runs the strategies that work on memcells: one job and one answer of the model for all of them.
 
-    A job that runs twice leaves the same entries. A person always wins over extraction: what they
-    wrote stays, what they deleted does not come back, and a user who wants no memory gets none.
+    A job that runs twice leaves the same entries. What a person wrote keeps its words, and wins over all that was
+    said before it; what they deleted does not come back, and a user who wants no memory gets none.
     """
 
     cells: SqlCellTexts
@@ -116,7 +111,7 @@ class Remembering:
         if stored is None:
             return  # Forgotten meanwhile.
         run = await self._run_of(job, stored)
-        name = await self._user_name(stored, run.user)
+        name = _user_name(stored)
         cell = stored.text(name, run.preferences.time_zone)
         failed: ExtractionFailed | None = None
         extracted = Extracted(Extraction(), RULES)
@@ -124,7 +119,7 @@ class Remembering:
             if not stored.is_written:
                 raise NotYet("its transcript is being written")
             try:
-                extracted = await self.extractor.memcell(stored, cell, await self._known(run, cell))
+                extracted = await self.extractor.memcell(stored, cell, await self._shown_facts(run, cell))
             except ExtractionFailed as error:
                 failed, extracted = error, await self.extractor.without_model(cell)
                 await self._leave_to_rules(run, str(error))
@@ -180,7 +175,7 @@ class Remembering:
         run.off.update({name: {"state": "failed", "why": why} for name in run.wanted if name not in keeps})
         run.wanted[:] = [name for name in run.wanted if name in keeps]
 
-    async def _known(self, run: _Run, cell: CellText) -> list[KnownEntry]:
+    async def _shown_facts(self, run: _Run, cell: CellText) -> list[KnownEntry]:
         """What is known that the cell may touch: the nearest facts, and those on the profile's page."""
         if self.extractor.model_calls is None:
             return []
@@ -190,7 +185,7 @@ class Remembering:
         theirs = [line for line in lines if line.is_edited]
         page = {origin for line in lines if not line.is_edited for origin in origin_ids(line.entry)}
         older = await self.entries.some(space, run.user, sorted(page - {fact.entry_id for fact in facts}))
-        known = known_before(cell, stored.memcell_id, [*facts, *older, *theirs])
+        known = known_without(stored.memcell_id, [*facts, *older, *theirs])
         return await asyncio.to_thread(nearest, cell, known, page | {line.entry_id for line in theirs})
 
     async def _make(self, run: _Run, extracted: Extracted, told: dict[str, JsonObject], name: str) -> None:
@@ -260,15 +255,9 @@ class Remembering:
 
     async def _planned(self, origin: Origin, drafts: Sequence[Draft], told: JsonObject) -> _Planned:
         """What a strategy changes, of one cell, in what its owner has."""
-        space, owner, cell = origin.space, origin.owner, origin.cell
-        new = entries_of(drafts, origin)
-        known = Known(
-            of_cell=await self.entries.of_cell(space, owner, cell.memcell_id, origin.strategy),
-            alike={entry.entry_id: await self._alike(entry) for entry in new},
-            deletions=await self.entries.deletions(space, owner, cell.memcell_id),
-        )
-        outcome = remember(new, known)
-        await self._close_gaps(outcome, known)
+        cell = origin.cell
+        new = proposals_of(drafts, origin)
+        outcome = remember(new, await self._known(origin, new))
         detail = {"state": "extracted" if new else NOTHING, **told, **outcome.as_json()}
         receipt = EntryReceipt(cell.thread.ref, cell.memcell_id, origin.strategy, detail)
         event = _EVENTS.get(origin.strategy)
@@ -280,47 +269,28 @@ class Remembering:
         cause = Cause(origin.cell.thread.ref, origin.cell.memcell_id, changed)
         return tuple(self.tuning().after(event, origin.space, origin.owner, self.clock(), cause))
 
+    async def _known(self, origin: Origin, new: Sequence[Proposal]) -> Known:
+        space, owner, cell = origin.space, origin.owner, origin.cell.memcell_id
+        of_cell = await self.entries.of_cell(space, owner, cell, origin.strategy)
+        named = [name for proposal in new for name in (*proposal.replaces, *proposal.ends)]
+        named += partners(*(each.entry for each in of_cell))
+        return Known(
+            of_cell,
+            alike={proposal.known.entry_id: await self._alike(proposal.known) for proposal in new},
+            linked=await self.entries.linked(space, owner, named),
+            deletions=await self.entries.deletions(space, owner, cell),
+        )
+
     async def _alike(self, entry: KnownEntry) -> list[KnownEntry]:
-        """Those with the same text, and the newest about the same matter."""
+        """Those with the same text."""
         if entry.kind not in (FACTS, FORESIGHT):
             return []
-        space, owner = entry.space, entry.owner
-        found = await self.entries.with_text(space, owner, entry.kind, text_key(entry.entry.text))
-        if matter_of(entry) is not None:
-            found += await self.entries.of_matter(space, owner, matter_key(entry), newest=_MOST_ALIKE)
-        alike = {each.entry_id: each for each in found}
-        # Older than all of these may be what a person wrote, which holds instead of them.
-        named = [name for each in alike.values() for name in successor_ids(each.entry) if name not in alike]
-        holding = await self.entries.some(entry.space, entry.owner, named) if named else []
-        return [*alike.values(), *holding]
+        return await self.entries.with_text(entry.space, entry.owner, entry.kind, text_key(entry.entry.text))
 
-    async def _close_gaps(self, outcome: Outcome, known: Known) -> None:
-        """What a fact had superseded that is removed, or says something else now, holds again."""
-        for entry in known.of_cell:
-            now = outcome.put.get(entry.entry_id)
-            is_gone = entry.entry_id in outcome.remove or (now is not None and not same_matter([now], entry))
-            if is_gone and matter_of(entry) is not None:
-                about = await self.entries.of_matter(entry.space, entry.owner, matter_key(entry))
-                rest = {each.entry_id: each for each in about}
-                same = same_matter({**rest, **outcome.put}.values(), entry)
-                left = {each.entry_id: each for each in same if each.entry_id not in outcome.remove}
-                for marked in succession.in_succession(left.values()):
-                    if marked != left[marked.entry_id]:
-                        outcome.put[marked.entry_id] = marked
 
-    async def _user_name(self, stored: StoredCell, owner: str) -> str:
-        """The user's name as known before this cell, so that all strategies of the cell send the same prompt."""
-        named = await self.entries.of_subject(stored.thread.space, owner, FACTS, USER, "name")
-        mine = {each.entry_id for each in named if each.cell == stored.memcell_id and not each.is_edited}
-        holding = [
-            each.entry.extra["value"]
-            for each in named
-            if each.entry_id not in mine
-            and (each.holds or each.entry.extra["superseded_by"] in mine)
-            and each.entry.extra.get("value")
-        ]
-        user_id = stored.thread.user_id
-        return holding[-1] if holding else ("The user" if user_id == "me" else user_id)
+def _user_name(stored: StoredCell) -> str:
+    user_id = stored.thread.user_id
+    return "The user" if user_id == "me" else user_id
 
 
 def _told(extracted: Extracted, kind: Kind) -> JsonObject:

@@ -197,7 +197,8 @@ class SkillEntries:
         """
         shown = await self.get_skill(caller, entry_id, user_id)
         known = shown.as_entry(caller.space)
-        target = restored(known, await self._past(caller, shown), revision)[0].entry.text
+        past = await self._past(caller, shown)
+        target = restored(known, past, revision, now=known.entry.when)[0].entry.text
         cause = "the last change undone" if revision is None else f"undone back to revision {revision}"
         await self.shelf.rewrite(shown.path, target, "undo", cause)
         return await self.get_entry(caller, entry_id, user_id)

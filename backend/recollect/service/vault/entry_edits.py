@@ -1,4 +1,4 @@
-"""Imports what people write in files of entries. Nothing derived changes their words; what they remove is deleted."""
+"""Imports what people write in files of entries. No extraction changes their words; what they remove is deleted."""
 
 import asyncio
 from collections.abc import Awaitable, Sequence
@@ -20,7 +20,7 @@ from recollect.errors import Conflict
 from recollect.infra.journal.entries import SqlEntryStore
 from recollect.infra.journal.entry_files import SqlEntryFileStore
 from recollect.infra.vault import Vault
-from recollect.service.coordination import OwnerLocks
+from recollect.service.coordination import Clock, OwnerLocks
 from recollect.service.entries import FollowUp, with_succession
 from recollect.service.sources import SourceFinder, strategy_of
 from recollect.service.vault.reader import without_copies
@@ -44,6 +44,7 @@ class EntryTaker:
     entries: SqlEntryStore
     vault: Vault
     reports: EditReports
+    clock: Clock
     jobs_after: FollowUp = lambda change, kinds: ()
     """Returns the jobs that are queued with a person's change."""
     locks: OwnerLocks = field(default_factory=OwnerLocks)
@@ -65,7 +66,7 @@ class EntryTaker:
             self.reports.not_read_once(path, found.digest, why)
             return False
         here = await self.store.entries_in(path)
-        seen = compare_entries(document, here)
+        seen = compare_entries(document, here, self._written_at(found))
         if is_loss(len(seen.vanished), len(here)):
             lost = self.losses[path] = f"{len(seen.vanished)} of {len(here)} entries"
             self.reports.not_read_once(path, found.digest, f"{lost} vanished at once; nothing was deleted")
@@ -153,7 +154,7 @@ class EntryTaker:
         self, path: str, space: str, found: VaultFile, written: Sequence[WrittenEntry], finder: SourceFinder
     ) -> tuple[list[KnownEntry], list[str]]:
         """What is new in a file, and why the rest of it is not applied."""
-        leaving = await self.store.leaving(path)
+        leaving, at = await self.store.leaving(path), self._written_at(found)
         arrived: list[KnownEntry] = []
         refused: list[str] = []
         owner, kind = entry_owner(path), entry_kind_of(path)
@@ -169,17 +170,21 @@ class EntryTaker:
             elif is_new and await finder.came_from_forgotten(space, owner, entry):
                 refused.append(f"{entry.entry_id} {_FORGOTTEN}")
             elif is_new:
-                arrived.append(await entry_in_file(finder, space, path, each, mark=True))
+                arrived.append(await entry_in_file(finder, space, path, each, by_hand_at=at))
             elif known is not None and known.owner != owner:
                 refused.append(f"{entry.entry_id} is another owner's")
             elif known is not None and not (entry.entry_id in leaving and await self._is_waiting(known)):
                 if await self._holds(known.path, entry.entry_id):
                     refused.append(f"{entry.entry_id} is in {known.path} too, and that one counts")
                     continue
-                entry = as_theirs(entry, known.entry)
+                entry = as_theirs(entry, known.entry, at)
                 sources = await finder.sources(space, owner, entry, known)
                 arrived.append(replace(known, kind=kind, entry=entry, sources=sources, path=path))
         return arrived, refused
+
+    def _written_at(self, found: VaultFile) -> int:
+        """When a person saved the file. No file was saved in the future, whatever its time says."""
+        return min(found.modified, self.clock())
 
     async def _deleted(self, space: str, owner: str) -> frozenset[str]:
         return frozenset(each.entry_id for each in await self.entries.deletions(space, owner))
@@ -227,7 +232,7 @@ class EntryTaker:
                 continue
             for name in document.intact.keys() & missing.keys():
                 known = missing.pop(name)
-                entry = as_theirs(document.intact[name], known.entry)
+                entry = as_theirs(document.intact[name], known.entry, self._written_at(found))
                 moved.append(replace(known, kind=kind, entry=entry, path=other))
         return tuple(moved), tuple(missing)
 
@@ -287,16 +292,16 @@ async def read_entries(store: SqlEntryFileStore, path: str, found: VaultFile) ->
 
 
 async def entry_in_file(
-    finder: SourceFinder, space: str, path: str, written: WrittenEntry, *, mark: bool
+    finder: SourceFinder, space: str, path: str, written: WrittenEntry, *, by_hand_at: int | None
 ) -> KnownEntry:
-    """An entry that the journal does not have yet. With `mark` it is marked as a person's words."""
+    """An entry that the journal does not have yet. With `by_hand_at` it is marked as a person's words of that time."""
     owner, kind, entry = entry_owner(path), entry_kind_of(path), written.entry
     assert kind is not None
     return KnownEntry(
         space,
         owner,
         kind,
-        as_theirs(entry, None) if mark else entry,
+        entry if by_hand_at is None else as_theirs(entry, None, by_hand_at),
         await finder.sources(space, owner, entry),
         entry.extra.get("cell", ""),
         strategy_of(entry),

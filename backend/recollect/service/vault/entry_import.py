@@ -68,7 +68,8 @@ async def _import_file(
     for written in document.written.values():
         if not written.is_intact:
             continue
-        entry = await entry_in_file(finder, space, path, written, mark=not written.has_id)
+        by_hand_at = None if written.has_id else found.modified
+        entry = await entry_in_file(finder, space, path, written, by_hand_at=by_hand_at)
         if (other := taken.setdefault((space, entry.entry_id), path)) != path:
             problems.append(f"{path}: {entry.entry_id} is in {other} too; this one was left out")
         elif await finder.came_from_forgotten(space, entry.owner, entry.entry):

@@ -18,19 +18,9 @@ NOTED = {"generation": "g1", "owner": "default/users/ann", "path": "p", "digest"
     [
         (entry_store.OF_CELL, ["x"] * 4, "entries_of_cell (space=? AND owner=? AND cell=? AND strategy=?)"),
         (
-            entry_store.OF_SUBJECT,
-            [*["x"] * 5, "5"],
-            "entries_of_subject (space=? AND owner=? AND kind=? AND subject_key=? AND attribute_key=?)",
-        ),
-        (
-            entry_store.HOLDING_OF_SUBJECT,
-            [*["x"] * 5, "5"],
-            "entries_of_subject (space=? AND owner=? AND kind=? AND subject_key=? AND attribute_key=?)",
-        ),
-        (
-            entry_store.OF_MATTER,
-            [*["x"] * 3, "5"],
-            "entries_of_matter (space=? AND owner=? AND matter_key=?)",
+            entry_store.OF_CATEGORY,
+            [*["x"] * 4, "5"],
+            "entries_of_category (space=? AND owner=? AND kind=? AND category=?)",
         ),
         (entry_store.OF_PERSON, ["x"] * 3, "entries_of_person (space=? AND owner=? AND kind=?)"),
         (

@@ -191,9 +191,9 @@ async def test_an_old_conversation_that_is_brought_in_late_overrules_nothing(
     model: MortalModel, tmp_path: Path
 ) -> None:
     graz, porto = "Mira lives in Graz.", "Mira lives in Porto."
-    move = {"messages": [["mira", "Greetings from Porto, I moved here!"]], "day": "2024-12-09"}
+    move: Json = {"messages": [["mira", "Greetings from Porto, I moved here!"]], "day": "2024-12-09"}
     move["facts"] = [[porto, "user", "home", "Greetings from Porto", {"replaces": [graz]}]]
-    late = {**MOVE, "facts": [[*MOVE["facts"][0][:4], {"replaces": [porto]}]]}
+    late: Json = {**MOVE, "facts": [[*MOVE["facts"][0][:4], {"replaces": [porto]}]]}
     async with living(tmp_path, model) as life:
         for session in (SESSIONS[0], move):
             await life.tell(session)

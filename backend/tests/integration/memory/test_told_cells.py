@@ -75,8 +75,8 @@ def wrong(row: Json, neighbour: Json, foreign_id: str) -> Iterator[tuple[str, Js
         if sender in OTHERS and said:
             yield NO_PERSON, statement(f"6 {said}", place, said)
     for text, invented in row["wrong"]:
-        place = where_said(row, invented)
-        yield NO_PERSON if place else NOT_SAID, statement(text, place or number, invented)
+        by_others = where_said(row, invented)
+        yield NO_PERSON if by_others else NOT_SAID, statement(text, by_others or number, invented)
 
 
 @pytest.mark.parametrize("language", CELLS)

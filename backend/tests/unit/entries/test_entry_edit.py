@@ -2,13 +2,22 @@
 
 import pytest
 
-from recollect.domain.entries.edit import EntryEdit, edited
-from tests.unit.made_entries import WHEN, known
+from recollect.domain.entries import edit
+from recollect.domain.entries.edit import EntryEdit
+from recollect.domain.entries.entry import KnownEntry
+from tests.unit.made_entries import DAY, WHEN, known
+
+NOW = WHEN + 9 * DAY
+
+
+def edited(entry: KnownEntry, change: EntryEdit) -> KnownEntry:
+    return edit.edited(entry, change, NOW)
 
 
 def test_a_persons_words_are_marked_as_theirs() -> None:
     changed = edited(known(), EntryEdit(text="Ann lives in Porto."))
     assert (changed.entry.text, changed.is_edited) == ("Ann lives in Porto.", True)
+    assert (changed.said, changed.entry.when) == (NOW, WHEN)
 
 
 @pytest.mark.parametrize("pinned", [True, False])
@@ -50,18 +59,6 @@ class TestOfTitleAndText:
     def test_a_title_that_follows_a_text_is_its_first_line(self) -> None:
         changed = edited(known(), EntryEdit(text="\nAnn lives in Porto.\nSince May."))
         assert changed.entry.title == "Ann lives in Porto."
-
-
-class TestOfAFactsValue:
-    FACT = known(extra={"subject": "Ann", "attribute": "lives_in", "value": "Berlin"})
-
-    def test_it_goes_with_the_words_that_said_it(self) -> None:
-        extra = edited(self.FACT, EntryEdit(text="Ann lives in Porto.")).entry.extra
-        assert extra == {"subject": "Ann", "attribute": "lives_in", "edited": "yes"}
-
-    def test_it_stays_where_the_words_still_say_it(self) -> None:
-        extra = edited(self.FACT, EntryEdit(text="Ann lives in BERLIN, in the north.")).entry.extra
-        assert extra["value"] == "Berlin"
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,7 @@ from recollect.domain.entries.entry import (
     EntryChange,
     KnownEntry,
 )
+from recollect.domain.entries.profile import is_off_page, line_of
 from recollect.domain.job import JobSpec
 from recollect.domain.model import Append, Memcell, NewTurn, ThreadRef
 from recollect.errors import Conflict, NotFound
@@ -27,6 +28,7 @@ from tests.unit.made_entries import ANN, DAY, WHEN, known
 OPERATOR, AS_ANN, AS_BOB = Caller(), Caller(user_id="ann"), Caller(user_id="bob")
 BOB = "default/users/bob"
 HELPER = "default/agents/helper"
+NOW = WHEN + 9 * DAY
 
 
 class WatchedEntries(SqlEntryStore):
@@ -54,7 +56,9 @@ class House:
         self.journal = journal
         self.store = WatchedEntries(journal)
         self.asked: list[frozenset[str]] = []
-        self.entries = Entries(self.store, self.journal.threads, self.journal.transcripts, self._jobs_after)
+        self.entries = Entries(
+            self.store, self.journal.threads, self.journal.transcripts, lambda: NOW, self._jobs_after
+        )
 
     def _jobs_after(self, change: EntryChange, kinds: frozenset[str]) -> Sequence[JobSpec]:
         self.asked.append(kinds)
@@ -263,7 +267,8 @@ class TestUndoing:
         await house.put(replace(row, entry=replace(row.entry, extra=ended)), actor="consolidation")
         shown = await house.entries.undo(AS_ANN, "fa-1")
         assert (shown.known.holds, shown.known.is_edited) == (True, True)
-        assert (await house.row("fa-6")).entry.extra == {}
+        assert shown.known.entry.extra["supersedes"] == "fa-6"
+        assert (await house.row("fa-6")).entry.extra["superseded_by"] == "fa-1"
         await house.entries.undo(AS_ANN, "fa-1")
         assert ((await house.row("fa-1")).entry.extra, (await house.row("fa-6")).entry.extra) == (
             ended,
@@ -271,12 +276,12 @@ class TestUndoing:
         )
 
     async def test_what_only_followed_a_deletion_is_passed_over(self, house: House) -> None:
-        await house.put(known("pr-1", kind=PROFILE, extra={"fact": "fa-1"}))
+        await house.put(known("pr-1", kind=PROFILE, extra={"fact": "fa-1", "edited": "yes"}))
         for text in ("I live in Porto.", "I live in Faro."):
             await house.entries.edit_entry(AS_ANN, "pr-1", None, EntryEdit(text=text))
         await house.entries.delete_entry(AS_ANN, "fa-1")
         shown = await house.entries.undo(AS_ANN, "pr-1")
-        assert (shown.known.entry.text, shown.known.entry.extra) == ("I live in Porto.", {"edited": "yes"})
+        assert (shown.known.entry.text, "fact" in shown.known.entry.extra) == ("I live in Porto.", False)
 
     async def test_a_correction_is_undone_though_what_superseded_the_fact_was_deleted(
         self, house: House
@@ -333,3 +338,66 @@ class TestWhy:
         await house.put(known("sk-1", kind=SKILLS, extra={"cases": " ".join(ids)}))
         reason = await house.entries.why(AS_ANN, "sk-1")
         assert (len(reason.made_of), reason.left_out) == (199, 101)
+
+
+class TestALineOfTheProfile:
+    """It shows a fact: what a person does to it, they do to the fact."""
+
+    @pytest.fixture
+    async def line(self, house: House) -> KnownEntry:
+        await house.put(line_of(await house.row("fa-1")))
+        (found,) = await house.store.list_entries("default", ANN, kinds=(PROFILE,))
+        return found
+
+    async def test_an_edit_is_one_of_its_fact_and_an_undo_takes_it_back(
+        self, house: House, line: KnownEntry
+    ) -> None:
+        before = (await house.row("fa-1")).entry
+        shown = await house.entries.edit_entry(AS_ANN, line.entry_id, None, EntryEdit(text="In Potsdam."))
+        fact = await house.row("fa-1")
+        assert (shown.known.entry.text, fact.entry.text) == ("In Potsdam.", "In Potsdam.")
+        assert (fact.is_edited, fact.said, shown.known.is_edited) == (True, NOW, False)
+        back = await house.entries.undo(AS_ANN, line.entry_id)
+        assert (await house.row("fa-1")).entry == before
+        assert back.known.entry.text == before.text
+
+    async def test_a_pin_is_one_of_its_fact(self, house: House, line: KnownEntry) -> None:
+        for pinned in (True, False):
+            shown = await house.entries.edit_entry(AS_ANN, line.entry_id, None, EntryEdit(pinned=pinned))
+            fact = await house.row("fa-1")
+            assert (shown.known.is_pinned, fact.is_pinned, fact.is_edited) == (pinned, pinned, False)
+
+    async def test_a_line_that_is_deleted_leaves_its_fact_off_the_page(
+        self, house: House, line: KnownEntry
+    ) -> None:
+        deleted = await house.entries.delete_entry(AS_ANN, line.entry_id)
+        assert [each.entry_id for each in deleted.changes] == ["fa-1"]
+        assert is_off_page(await house.row("fa-1"))
+
+    async def test_an_edit_of_several_facts_replaces_them_by_one(self, house: House) -> None:
+        both = line_of(await house.row("fa-1"), await house.row("fa-2"), text="Ann lives in Berlin, gladly.")
+        await house.put(both)
+        edit = EntryEdit(text="Ann lives in Potsdam.")
+        shown = await house.entries.edit_entry(AS_ANN, both.entry_id, None, edit)
+        other = await house.row("fa-2")
+        assert (other.entry.extra["superseded_by"], other.ends) == ("fa-1", NOW)
+        assert (shown.known.entry.text, shown.known.entry.extra["fact"]) == ("Ann lives in Potsdam.", "fa-1")
+        await house.entries.undo(AS_ANN, "fa-1")
+        assert (await house.row("fa-2")).holds
+
+    async def test_a_correction_of_what_was_superseded_wins_over_what_holds_instead(
+        self, house: House
+    ) -> None:
+        old = await house.row("fa-2")
+        ended = {"until": "2026-05-20T00:00:00.000Z", "superseded_by": "fa-6"}
+        await house.put(
+            replace(old, entry=replace(old.entry, extra=ended)),
+            known("fa-6", "Ann likes Rome.", when=WHEN + 2 * DAY, extra={"supersedes": "fa-2"}),
+        )
+        edit = EntryEdit(text="Ann likes Bonn.")
+        shown = await house.entries.edit_entry(AS_ANN, "fa-2", None, edit)
+        rome = await house.row("fa-6")
+        assert shown.known.holds
+        assert (rome.entry.extra["superseded_by"], rome.ends) == ("fa-2", NOW)
+        history = (await house.entries.history(AS_ANN, "fa-6"))[1]
+        assert [each.actor for each in history] == [None, "consolidation"]

@@ -2,11 +2,14 @@
 
 import pytest
 
-from recollect.domain.entries.edit import Version, is_made_of, restored, versions
-from recollect.domain.entries.entry import Actor, EntryVersion, Source
+from recollect.domain.entries import edit
+from recollect.domain.entries.edit import Version, is_made_of, versions
+from recollect.domain.entries.entry import Actor, EntryVersion, KnownEntry, Source
 from recollect.domain.model import Entry
 from recollect.errors import Conflict, InvalidInput
-from tests.unit.made_entries import entry, known
+from tests.unit.made_entries import DAY, WHEN, entry, known
+
+NOW = WHEN + 9 * DAY
 
 BERLIN = entry(text="Ann lives in Berlin.")
 PORTO = entry(text="Ann lives in Porto.", extra={"edited": "yes"})
@@ -14,6 +17,10 @@ PORTO = entry(text="Ann lives in Porto.", extra={"edited": "yes"})
 
 def past(revision: int, before: Entry | None = BERLIN, actor: Actor = "person") -> EntryVersion:
     return EntryVersion(revision, before, actor, f"change {revision}", 1000 * revision)
+
+
+def restored(now: KnownEntry, history: list[EntryVersion], revision: int | None) -> list[KnownEntry]:
+    return edit.restored(now, history, revision, NOW)
 
 
 def test_each_version_is_told_with_the_change_that_made_it() -> None:
@@ -58,7 +65,7 @@ def test_undoing_a_persons_own_edit_gives_the_entry_back_to_extraction() -> None
 def test_undoing_what_extraction_did_keeps_it_from_doing_it_again(actor: Actor) -> None:
     now = known(revision=2, extra={"superseded_by": "fa-2", "until": "x"})
     (back,) = restored(now, [past(1, BERLIN, actor)], None)
-    assert (back.is_edited, back.holds) == (True, True)
+    assert (back.is_edited, back.holds, back.said) == (True, True, NOW)
 
 
 def test_undoing_an_undo_is_exact() -> None:

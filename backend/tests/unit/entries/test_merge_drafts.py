@@ -2,17 +2,17 @@
 
 from dataclasses import replace
 
-import pytest
-
-from recollect.domain.entries.consolidate import MANY_SOURCES, merged
 from recollect.domain.entries.entry import Deletion, KnownEntry, Source, entry_id
-from recollect.domain.entries.merge_drafts import Known, Outcome, remember
-from recollect.domain.model import Entry
+from recollect.domain.entries.merge_drafts import Known, Origin, Outcome, Proposal, proposals_of, remember
+from recollect.domain.extraction.draft import Draft, StoredCell
+from recollect.domain.markdown.front_matter import write_time
+from recollect.domain.model import Entry, Thread
+from tests.unit.made_entries import DAY
 
 OWNER = "default/users/ann"
 
 
-def fact(place: int, text: str, *turns: str, attribute: str = "other", **extra: str) -> KnownEntry:
+def fact(place: int, text: str, *turns: str, category: str = "identity", **extra: str) -> KnownEntry:
     """What the strategy facts makes of the memcell c-1, at that place."""
     cited = turns or ("t-1",)
     entry = Entry(
@@ -22,7 +22,7 @@ def fact(place: int, text: str, *turns: str, attribute: str = "other", **extra: 
         1_778_248_980_000 + place,
         tuple(f"threads/t1/0001#^{turn}" for turn in cited),
         "facts, rules",
-        {"subject": "user", "attribute": attribute, "value": text, **extra},
+        {"subject": "user", "category": category, **extra},
     )
     sources = tuple(Source("ann", "t1", turn) for turn in cited)
     return KnownEntry("default", OWNER, "facts", entry, sources, "c-1", "facts")
@@ -38,12 +38,34 @@ def deletion_of(entry: KnownEntry) -> Deletion:
 
 
 def run(new: list[KnownEntry], before: list[KnownEntry], *deletions: Deletion) -> Outcome:
-    return remember(new, Known(before, {}, deletions))
+    return remember([Proposal(each) for each in new], Known(before, deletions=deletions))
 
 
-NURSE = fact(0, "Ann works as a nurse.", attribute="works_as")
-REX = fact(1, "Ann has a dog called Rex.", attribute="has_pet")
-BERLIN = fact(2, "Ann lives in Berlin.", attribute="lives_in")
+NURSE = fact(0, "Ann works as a nurse.", category="work")
+REX = fact(1, "Ann has a dog called Rex.", category="people")
+BERLIN = fact(2, "Ann lives in Berlin.", category="home")
+
+
+def test_a_draft_becomes_an_entry_with_all_that_it_says_of_itself() -> None:
+    thread = Thread("default", "t1", "ann", 0, 0)
+    cell = StoredCell("c-1", thread, (), {"t-1": 1})
+    draft = Draft(
+        "facts", "Ann rents.", "Ann rents.", DAY, ("t-1", "t-9"), "Ann", category="home",
+        happened="2026-05", until=9 * DAY, replaces=("fa-1",), ends=("fa-2",),
+    )  # fmt: skip
+    plan = Draft("foresight", "A trip.", "A trip.", DAY, ("t-1",), about=(3 * DAY, 10 * DAY))
+    origin = Origin("default", OWNER, "facts", "qwen", cell, "Ann")
+    made, planned = proposals_of([draft, plan], origin)
+    assert (made.replaces, made.ends) == (("fa-1",), ("fa-2",))
+    assert made.known.entry.sources == ("threads/t1/0001#^t-1",)
+    assert made.known.entry.extra == {
+        "subject": "user",
+        "category": "home",
+        "happened": "2026-05",
+        "lapses": write_time(9 * DAY),
+        "cell": "c-1",
+    }
+    assert planned.known.ends == 10 * DAY
 
 
 def test_what_a_cell_no_longer_says_goes() -> None:
@@ -57,15 +79,8 @@ def test_what_was_deleted_stays_away_and_takes_nothing_of_its_turn_along() -> No
     assert sorted(outcome.put) == sorted([NURSE.entry_id, BERLIN.entry_id])
 
 
-def test_a_deleted_statement_that_comes_at_another_place_stays_away() -> None:
-    moved = fact(0, "Ann has a dog called Rex.", attribute="has_pet")
-    nurse = fact(1, "Ann works as a nurse.", attribute="works_as")
-    outcome = run([moved, nurse], [stored(NURSE)], deletion_of(REX))
-    assert (outcome.put, outcome.remove, outcome.kept_from) == ({}, [], 1)
-
-
 def test_what_another_turn_says_does_not_lie_in_the_grave_that_has_its_place() -> None:
-    other = fact(1, "Ann plays chess.", "t-5", attribute="plays")
+    other = fact(1, "Ann plays chess.", "t-5", category="likes")
     outcome = run([NURSE, other], [stored(NURSE)], deletion_of(REX))
     (put,) = [entry for entry in outcome.put.values() if entry.entry.text == "Ann plays chess."]
     assert put.entry_id != REX.entry_id
@@ -75,44 +90,111 @@ def test_what_another_turn_says_does_not_lie_in_the_grave_that_has_its_place() -
 
 
 def test_what_a_person_wrote_is_neither_changed_nor_contradicted_by_its_own_turns() -> None:
-    edited = stored(fact(2, "Ann lives in Potsdam.", attribute="lives_in"), edited="yes")
-    elsewhere = fact(0, "Ann lives in Berlin.", attribute="lives_in")
+    edited = stored(fact(2, "Ann lives in Potsdam.", category="home"), edited="yes")
+    elsewhere = fact(0, "Ann lives in Berlin.", category="home")
     outcome = run([elsewhere, REX], [edited, stored(REX)])
     assert (sorted(outcome.put), outcome.remove, outcome.kept_from) == ([REX.entry_id], [], 1)
 
 
 def test_a_place_that_is_a_persons_is_left_to_them() -> None:
-    edited = stored(fact(0, "Ann lives in Potsdam.", attribute="lives_in"), edited="yes")
+    edited = stored(fact(0, "Ann lives in Potsdam.", category="home"), edited="yes")
     outcome = run([NURSE], [edited])
     (put,) = outcome.put.values()
     assert put.entry_id != edited.entry_id
     assert (put.entry.text, outcome.remove) == ("Ann works as a nurse.", [])
 
 
-def test_a_pin_survives_a_second_run() -> None:
-    outcome = run([NURSE], [stored(NURSE, pinned="yes")])
-    assert outcome.put[NURSE.entry_id].is_pinned
+def test_a_pin_survives_a_second_run_and_another_wording() -> None:
+    for again in (NURSE, fact(0, "Ann is a nurse.", category="work")):
+        assert run([again], [stored(NURSE, pinned="yes")]).put[NURSE.entry_id].is_pinned
 
 
-def lives_in(place: str, day: int) -> KnownEntry:
+def test_a_statement_that_moves_keeps_its_id_and_marks() -> None:
+    moved = fact(0, REX.entry.text, category="people")
+    outcome = run([moved], [stored(NURSE), stored(REX, superseded_by="fa-9", until=write_time(DAY))])
+    assert (outcome.wrote, outcome.remove) == ([REX.entry_id], [NURSE.entry_id])
+    assert not outcome.put[REX.entry_id].holds
+
+
+def test_what_other_cells_said_alike_stays_a_source() -> None:
+    both = stored(fact(0, NURSE.entry.text, "t-1", "t-7", category="work"))
+    assert run([NURSE], [both]).put[NURSE.entry_id] == both
+
+
+def home(place: str, day: int, **extra: str) -> KnownEntry:
     """Made of a memcell of that day."""
-    made = fact(0, f"Ann lives in {place}.", f"t-{day}", attribute="lives_in")
-    told = replace(made.entry, entry_id=f"fa-{day}", when=day, extra={**made.entry.extra, "value": place})
-    return replace(made, entry=told, cell=f"c-{day}")
+    made = fact(0, f"Ann lives in {place}.", f"t-{day}", category="home", **extra)
+    return replace(made, entry=replace(made.entry, entry_id=f"fa-{day}", when=day * DAY), cell=f"c-{day}")
 
 
-@pytest.mark.parametrize(
-    ("day", "told_by"),
-    [(1, "fa-1"), (4, "fa-3"), (6, "fa-5"), (2, "fa-3")],
-    ids=["before another place", "after it", "after it, again elsewhere", "just before it"],
-)
-def test_what_is_told_late_is_known_where_nothing_else_held_in_between(day: int, told_by: str) -> None:
-    oslo, rome, again = lives_in("Oslo", 3), lives_in("Rome", 5), lives_in("Oslo", 7)
-    new = lives_in("Rome" if day in (1, 6) else "Oslo", day)
-    outcome = remember([new], Known([], {new.entry_id: [oslo, rome, again]}))
-    assert [*outcome.merged, *outcome.wrote] == [told_by]
+def named(
+    new: KnownEntry, *others: KnownEntry, before: list[KnownEntry] | None = None, names: tuple[str, ...] = ()
+) -> Outcome:
+    """The new one names these; `others` are known."""
+    alike = {new.entry_id: [each for each in others if each.entry.text == new.entry.text]}
+    return remember([Proposal(new, names)], Known(before or [], alike, others))
 
 
-def test_what_has_many_sources_gets_no_more() -> None:
-    known = fact(0, "Ann lives in Berlin.", *(f"t-{number}" for number in range(MANY_SOURCES)))
-    assert merged(known, fact(1, "Ann lives in Berlin.", "t-99")) == known
+class TestWhatIsNamed:
+    def test_gives_way_and_both_are_linked(self) -> None:
+        outcome = named(home("Berlin", 5), home("Porto", 1), names=("fa-1",))
+        assert (outcome.wrote, outcome.superseded) == (["fa-5"], ["fa-1"])
+        assert outcome.put["fa-1"].entry.extra["until"] == write_time(5 * DAY)
+        assert outcome.put["fa-1"].entry.extra["superseded_by"] == "fa-5"
+        assert outcome.put["fa-5"].entry.extra["supersedes"] == "fa-1"
+        assert outcome.put["fa-5"].holds
+
+    def test_a_second_run_leaves_the_same(self) -> None:
+        once = named(home("Berlin", 5), home("Porto", 1), names=("fa-1",)).put
+        again = named(home("Berlin", 5), once["fa-1"], before=[once["fa-5"]], names=("fa-1",))
+        assert (again.put, again.remove, again.superseded) == ({"fa-5": once["fa-5"]}, [], [])
+
+    def test_a_second_run_that_no_longer_names_it_lets_it_hold_again(self) -> None:
+        once = named(home("Berlin", 5), home("Porto", 1), names=("fa-1",)).put
+        again = named(home("Berlin", 5), once["fa-1"], before=[once["fa-5"]])
+        assert again.put == {"fa-1": home("Porto", 1), "fa-5": home("Berlin", 5)}
+
+    def test_a_second_run_that_says_something_else_lets_it_hold_again(self) -> None:
+        once = named(home("Berlin", 5), home("Porto", 1), names=("fa-1",)).put
+        other = replace(once["fa-5"], entry=replace(fact(0, "Ann runs.", "t-5", category="habits").entry))
+        again = named(other, once["fa-1"], before=[once["fa-5"]])
+        assert (again.put["fa-1"], again.remove) == (home("Porto", 1), ["fa-5"])
+
+    def test_a_second_run_keeps_what_later_cells_marked(self) -> None:
+        berlin = home("Berlin", 5, superseded_by="fa-9", until=write_time(9 * DAY))
+        rome = home("Rome", 9, supersedes="fa-5", replaces="fa-5")
+        again = named(home("Berlin", 5), rome, before=[berlin])
+        assert again.put == {"fa-5": berlin}
+
+    def test_what_is_said_earlier_is_kept_as_superseded(self) -> None:
+        outcome = named(home("Porto", 1), home("Rome", 9), names=("fa-9",))
+        assert outcome.superseded == []
+        assert outcome.put["fa-1"].entry.extra["superseded_by"] == "fa-9"
+        assert (outcome.put["fa-1"].ends, outcome.put["fa-9"].holds) == (9 * DAY, True)
+
+    def test_for_a_line_of_the_profile_it_is_the_fact_that_the_line_shows(self) -> None:
+        entry = Entry("pr-1", "x", "x", DAY, (), "profile, rules", {"fact": "fa-1"})
+        line = KnownEntry("default", OWNER, "profile", entry)
+        outcome = named(home("Berlin", 5), home("Porto", 1), line, names=("pr-1",))
+        assert (outcome.superseded, "pr-1" in outcome.put) == (["fa-1"], False)
+
+
+class TestTheSameStatement:
+    def test_is_one_entry_with_both_sources_while_it_holds(self) -> None:
+        outcome = named(home("Porto", 5), home("Porto", 1))
+        assert (outcome.merged, outcome.wrote) == (["fa-1"], [])
+        assert len(outcome.put["fa-1"].sources) == 2
+
+    def test_after_its_end_is_a_new_entry(self) -> None:
+        porto = home("Porto", 1, until=write_time(5 * DAY), superseded_by="fa-5")
+        outcome = named(home("Porto", 9), porto, home("Berlin", 5, supersedes="fa-1"), names=("fa-5",))
+        assert (outcome.merged, outcome.wrote, outcome.superseded) == ([], ["fa-9"], ["fa-5"])
+
+    def test_of_another_subject_is_another(self) -> None:
+        other = home("Porto", 5, subject="Ann, a colleague")
+        assert named(other, home("Porto", 1)).wrote == ["fa-5"]
+
+    def test_replaces_what_its_repetition_names(self) -> None:
+        outcome = named(home("Porto", 9), home("Porto", 1), home("Berlin", 5), names=("fa-5",))
+        assert (outcome.merged, outcome.superseded) == (["fa-1"], ["fa-5"])
+        assert outcome.put["fa-5"].ends == 9 * DAY

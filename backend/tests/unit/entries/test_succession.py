@@ -1,109 +1,153 @@
-"""Of facts about one attribute one holds; where a person wrote any, theirs."""
-
-from itertools import permutations
-
-import pytest
+"""What a new entry names gives way to it, by when each was said; a person's word counts from when they wrote it."""
 
 from recollect.domain.entries.entry import KnownEntry
-from recollect.domain.entries.profile import profile_of
-from recollect.domain.entries.succession import in_succession, settled
+from recollect.domain.entries.links import holding_again
+from recollect.domain.entries.succession import State, claim, overrule, release
 from recollect.domain.markdown.front_matter import write_time
-from tests.unit.made_entries import ANN, DAY, known
+from tests.unit.made_entries import DAY, known
 
 
-def lives_in(place: str, day: int, **extra: str) -> KnownEntry:
-    about = {"subject": "user", "attribute": "lives_in", "value": place, **extra}
+def home(place: str, day: int, **extra: str) -> KnownEntry:
+    about = {"subject": "user", "category": "home", **extra}
     return known(f"fa-{place.lower()}", f"Ann lives in {place}.", when=day * DAY, extra=about)
 
 
-def written(place: str, day: int, **extra: str) -> KnownEntry:
-    return lives_in(place, day, edited="yes", **extra)
+def corrected(place: str, day: int, on: int) -> KnownEntry:
+    return home(place, day, edited="yes", corrected=write_time(on * DAY))
 
 
-def marks(fact: KnownEntry) -> tuple[str | None, str | None]:
-    """Until when it held, and what holds instead."""
-    return fact.entry.extra.get("until"), fact.entry.extra.get("superseded_by")
+def state_of(*facts: KnownEntry) -> State:
+    return {each.entry_id: each for each in facts}
 
 
-def on(day: int) -> str:
-    return write_time(day * DAY)
+def replaced(state: State, new: str, *names: str, day: int) -> tuple[str, ...]:
+    return claim(state, new, names, (), day * DAY)
 
 
-def test_the_newest_holds_and_each_names_the_one_after_it() -> None:
-    berlin, lisbon, porto = in_succession(
-        [lives_in("Porto", 9), lives_in("Berlin", 1), lives_in("Lisbon", 5)]
-    )
-    assert [marks(each) for each in (berlin, lisbon, porto)] == [
-        (on(5), "fa-lisbon"),
-        (on(9), "fa-porto"),
-        (None, None),
-    ]
-    assert (lisbon.entry.extra["supersedes"], porto.entry.extra["supersedes"]) == ("fa-berlin", "fa-lisbon")
-
-
-def test_what_is_alone_holds_again() -> None:
-    berlin, _ = in_succession([lives_in("Berlin", 1), lives_in("Lisbon", 5)])
-    assert in_succession([berlin]) == [lives_in("Berlin", 1)]
-
-
-class TestWhatAPersonWrote:
-    def test_it_holds_against_what_is_extracted_later_and_stays_as_it_is(self) -> None:
-        potsdam, lisbon = in_succession([written("Potsdam", 3), lives_in("Lisbon", 5)])
-        assert potsdam == written("Potsdam", 3)
-        assert marks(lisbon) == (on(3), "fa-potsdam")
-
-    def test_what_was_extracted_before_held_until_then(self) -> None:
-        found = in_succession(
-            [lives_in("Berlin", 1), lives_in("Lisbon", 2), written("Potsdam", 3), lives_in("Porto", 4)]
+def marks(state: State) -> dict[str, tuple[int | None, str]]:
+    """Of each that no longer holds: until which day it did, and what holds instead."""
+    return {
+        name.removeprefix("fa-"): (
+            None if each.ends is None else each.ends // DAY,
+            each.entry.extra["superseded_by"].removeprefix("fa-"),
         )
-        assert [marks(each) for each in found] == [
-            (on(2), "fa-lisbon"),
-            (on(3), "fa-potsdam"),
-            (None, None),
-            (on(3), "fa-potsdam"),
-        ]
-
-    def test_of_several_the_newest_holds_and_what_was_extracted_in_between_never_did(self) -> None:
-        found = in_succession(
-            [lives_in("Berlin", 1), written("Potsdam", 2), lives_in("Lisbon", 3), written("Porto", 4)]
-        )
-        assert [marks(each) for each in found] == [
-            (on(2), "fa-porto"),
-            (None, None),
-            (on(2), "fa-porto"),
-            (None, None),
-        ]
-        assert found[1::2] == [written("Potsdam", 2), written("Porto", 4)]
-
-    def test_what_they_say_has_ended_makes_way(self) -> None:
-        ended = written("Potsdam", 3, until=on(5), superseded_by="fa-lisbon")
-        potsdam, lisbon = in_succession([ended, lives_in("Lisbon", 5)])
-        assert (potsdam, lisbon.holds) == (ended, True)
-
-    def test_any_order_and_any_number_of_times_give_the_same(self) -> None:
-        facts = [lives_in("Berlin", 1), written("Potsdam", 2), lives_in("Lisbon", 3), lives_in("Porto", 3)]
-        once = in_succession(facts)
-        assert in_succession(once) == once
-        assert all(in_succession(order) == once for order in permutations(facts))
-
-    @pytest.mark.parametrize("place", ["Potsdam", "Berlin"])
-    def test_without_it_what_was_extracted_follows_as_ever(self, place: str) -> None:
-        extracted = [lives_in("Berlin", 1), lives_in("Lisbon", 5)]
-        stored = in_succession([*extracted, written("Potsdam", 3)])
-        gone = next(each for each in stored if each.is_edited)
-        back = settled(stored, {}, {gone.entry_id}, lives_in(place, 1))
-        assert back == in_succession(extracted)
-
-    def test_the_profile_shows_one_answer(self) -> None:
-        facts = in_succession([written("Potsdam", 2), written("Porto", 4), lives_in("Lisbon", 5)])
-        assert [line.entry.text for line in profile_of("default", ANN, facts)] == ["Ann lives in Porto."]
+        for name, each in state.items()
+        if not each.holds
+    }
 
 
-def test_where_no_person_wrote_anything_nothing_is_settled_again() -> None:
-    stored = [lives_in("Berlin", 1), lives_in("Lisbon", 5)]
-    assert settled(stored, {}, {"fa-lisbon"}, stored[0]) == []
+def test_what_is_named_gives_way_from_when_the_new_one_was_said() -> None:
+    state = state_of(home("Porto", 1), home("Berlin", 5))
+    assert replaced(state, "fa-berlin", "fa-porto", day=5) == ("fa-porto",)
+    assert marks(state) == {"porto": (5, "berlin")}
+    assert state["fa-berlin"].entry.extra["supersedes"] == "fa-porto"
 
 
-def test_where_several_would_hold_the_newest_does() -> None:
-    stored = in_succession([lives_in("Berlin", 1), lives_in("Lisbon", 5)])
-    assert settled(stored, {"fa-berlin": lives_in("Berlin", 1)}, (), stored[0]) == stored[:1]
+def test_what_ends_is_marked_alike() -> None:
+    state = state_of(home("Porto", 1), known("fa-left", "Ann left Porto.", when=5 * DAY))
+    assert claim(state, "fa-left", (), ["fa-porto"], 5 * DAY) == ("fa-porto",)
+    assert marks(state) == {"porto": (5, "left")}
+
+
+def test_a_chain_links_each_to_its_successor() -> None:
+    state = state_of(home("Porto", 1), home("Berlin", 5), home("Rome", 9))
+    replaced(state, "fa-berlin", "fa-porto", day=5)
+    replaced(state, "fa-rome", "fa-berlin", day=9)
+    assert marks(state) == {"porto": (5, "berlin"), "berlin": (9, "rome")}
+
+
+def test_who_names_what_was_replaced_before_replaces_what_holds_instead_of_it() -> None:
+    state = state_of(home("Porto", 1), home("Berlin", 5), home("Rome", 9))
+    replaced(state, "fa-berlin", "fa-porto", day=5)
+    assert replaced(state, "fa-rome", "fa-porto", day=9) == ("fa-berlin",)
+    assert marks(state) == {"porto": (5, "berlin"), "berlin": (9, "rome")}
+
+
+def test_who_ends_what_ended_before_ends_nothing_else() -> None:
+    state = state_of(home("Porto", 1), home("Berlin", 5), home("Rome", 9))
+    replaced(state, "fa-berlin", "fa-porto", day=5)
+    assert claim(state, "fa-rome", (), ["fa-porto"], 9 * DAY) == ()
+    assert marks(state) == {"porto": (5, "berlin")}
+
+
+def test_what_was_said_earlier_overrules_nothing_and_gives_way_to_what_it_names() -> None:
+    state = state_of(home("Rome", 9), home("Porto", 1))
+    assert replaced(state, "fa-porto", "fa-rome", day=1) == ("fa-rome",)
+    assert marks(state) == {"porto": (9, "rome")}
+    assert state["fa-rome"].entry.extra["supersedes"] == "fa-porto"
+
+
+def test_what_was_said_in_between_takes_its_place_in_the_chain() -> None:
+    state = state_of(home("Porto", 1), home("Rome", 9), home("Berlin", 5))
+    replaced(state, "fa-rome", "fa-porto", day=9)
+    replaced(state, "fa-berlin", "fa-porto", day=5)
+    assert marks(state) == {"porto": (5, "berlin"), "berlin": (9, "rome")}
+    assert state["fa-rome"].entry.extra["supersedes"] == "fa-berlin"
+
+
+def test_naming_the_same_again_changes_nothing() -> None:
+    state = state_of(home("Porto", 1), home("Berlin", 5), home("Rome", 9))
+    replaced(state, "fa-berlin", "fa-porto", day=5)
+    replaced(state, "fa-rome", "fa-porto", day=9)
+    once = dict(state)
+    assert replaced(state, "fa-berlin", "fa-porto", day=5) == ("fa-porto",)
+    assert replaced(state, "fa-rome", "fa-porto", day=9) == ("fa-berlin",)
+    assert state == once
+
+
+def test_two_of_one_moment_that_name_each_other_make_no_circle() -> None:
+    state = state_of(home("Porto", 1), home("Berlin", 1))
+    replaced(state, "fa-berlin", "fa-porto", day=1)
+    replaced(state, "fa-porto", "fa-berlin", day=1)
+    assert marks(state) == {"porto": (1, "berlin")}
+
+
+def test_an_id_that_nobody_has_is_passed_over() -> None:
+    state = state_of(home("Berlin", 5))
+    assert replaced(state, "fa-berlin", "fa-nowhere", "fa-berlin", day=5) == ()
+    assert state == state_of(home("Berlin", 5))
+
+
+class TestWhatIsNoLongerNamed:
+    def test_holds_again(self) -> None:
+        state = state_of(home("Porto", 1), home("Berlin", 5))
+        replaced(state, "fa-berlin", "fa-porto", day=5)
+        release(state, "fa-berlin", ["fa-porto"])
+        assert state == state_of(home("Porto", 1), home("Berlin", 5))
+
+    def test_gives_way_to_what_superseded_the_one_that_named_it(self) -> None:
+        state = state_of(home("Porto", 1), home("Berlin", 5), home("Rome", 9))
+        replaced(state, "fa-berlin", "fa-porto", day=5)
+        replaced(state, "fa-rome", "fa-berlin", day=9)
+        release(state, "fa-berlin", ["fa-porto"])
+        assert marks(state) == {"porto": (9, "rome"), "berlin": (9, "rome")}
+
+    def test_lets_the_one_that_was_said_earlier_hold_beside_it(self) -> None:
+        state = state_of(home("Rome", 9), home("Porto", 1))
+        replaced(state, "fa-porto", "fa-rome", day=1)
+        release(state, "fa-porto", ["fa-rome"])
+        assert state == state_of(home("Rome", 9), home("Porto", 1))
+
+
+class TestAPersonsWord:
+    def test_wins_over_what_was_said_before_they_wrote_it(self) -> None:
+        state = state_of(corrected("Potsdam", 1, on=7), home("Berlin", 5))
+        replaced(state, "fa-berlin", "fa-potsdam", day=5)
+        assert marks(state) == {"berlin": (7, "potsdam")}
+
+    def test_gives_way_to_what_is_said_later_and_keeps_its_words(self) -> None:
+        state = state_of(corrected("Potsdam", 1, on=7), home("Rome", 9))
+        replaced(state, "fa-rome", "fa-potsdam", day=9)
+        assert marks(state) == {"potsdam": (9, "rome")}
+        assert state["fa-potsdam"].entry.text == "Ann lives in Potsdam."
+        assert state["fa-potsdam"].is_edited
+
+    def test_about_what_was_superseded_wins_over_what_holds_instead_of_it(self) -> None:
+        state = state_of(home("Porto", 1), home("Berlin", 5), home("Rome", 9))
+        replaced(state, "fa-berlin", "fa-porto", day=5)
+        replaced(state, "fa-rome", "fa-berlin", day=9)
+        before, after = state["fa-porto"], corrected("Porto", 1, on=12)
+        assert holding_again(after.entry) == after.entry
+        state["fa-porto"] = after
+        overrule(state, before, after)
+        assert marks(state) == {"berlin": (9, "rome"), "rome": (12, "porto")}

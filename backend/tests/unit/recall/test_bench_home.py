@@ -22,7 +22,9 @@ def doors() -> Doors:
     return Doors(None, Answering(), 50)  # type: ignore[arg-type]
 
 
-async def test_a_fact_stands_for_its_messages_and_an_episode_for_none_and_their_texts_count(doors: Doors) -> None:
+async def test_a_fact_stands_for_its_messages_and_an_episode_for_none_and_their_texts_count(
+    doors: Doors,
+) -> None:
     answer = await doors.ask(Query("ann", "what?", 0))
     assert [hit.message_ids for hit in answer.hits] == [(), ("m1",), ()]
     assert score(answer.hits, frozenset(["m2"])).at_20 == 0

@@ -5,19 +5,15 @@ import sqlite3
 from collections import defaultdict
 from collections.abc import Sequence
 
-from recollect.domain.entries.consolidate import matter_key, matter_of
-from recollect.domain.entries.entry import FACTS, EntryChange, KnownEntry
+from recollect.domain.entries.entry import EntryChange, KnownEntry
 from recollect.domain.entries.links import left_behind, partners
-from recollect.domain.entries.profile import after_line, latest, lines_of
-from recollect.domain.entries.succession import settled
-from recollect.domain.extraction.draft import OPPOSITES
 from recollect.domain.forgetting import Derived
 from recollect.domain.identity import thread_key, turn_id
 from recollect.domain.model import ThreadRef
 from recollect.domain.paths import file_name, owner_folder
-from recollect.infra.journal.entries import CITING, CITING_TURNS, OF_MATTER, OF_SUBJECT
+from recollect.infra.journal.entries import CITING, CITING_TURNS
 from recollect.infra.journal.entry_changes import EntryWriter
-from recollect.infra.journal.entry_rows import compared, known_of, stored_entry
+from recollect.infra.journal.entry_rows import known_of, stored_entry
 from recollect.infra.journal.rows import named_rows
 
 _CAUSE = "what superseded it was forgotten"
@@ -68,7 +64,7 @@ def remove_entries(
             owner,
             "consolidation",
             _CAUSE,
-            put=_with_succession(connection, theirs, _left_behind(connection, theirs)),
+            put=_left_behind(connection, theirs),
             remove=tuple(known.entry_id for known in theirs),
         )
         EntryWriter(connection, change, now).apply()
@@ -87,38 +83,6 @@ def _left_behind(connection: sqlite3.Connection, gone: Sequence[KnownEntry]) -> 
         if found is not None and found.owner == gone[0].owner:
             others[name] = found
     return left_behind(gone, others)
-
-
-def _with_succession(
-    connection: sqlite3.Connection, gone: Sequence[KnownEntry], left: Sequence[KnownEntry]
-) -> tuple[KnownEntry, ...]:
-    """Without what a person wrote, what was extracted about the same holds again."""
-    put = {known.entry_id: known for known in left}
-    ids = {known.entry_id for known in gone}
-    again: list[KnownEntry] = []
-    for line in lines_of(gone).values():
-        alike = latest(_about_the_attribute(connection, line), put)
-        again += after_line(line, None, [fact for fact in alike if fact.entry_id not in ids])
-        put |= {known.entry_id: known for known in again}
-    for like in (*gone, *again):
-        if matter_of(like) is not None:
-            about = (like.space, like.owner, matter_key(like), -1)
-            stored = [known_of(row) for row in named_rows(connection, OF_MATTER, about)]
-            put |= {known.entry_id: known for known in settled(stored, put, ids, like)}
-    return tuple(put.values())
-
-
-def _about_the_attribute(connection: sqlite3.Connection, like: KnownEntry) -> list[KnownEntry]:
-    """Facts about its attribute, or the opposite."""
-    subject = compared(like.entry.extra.get("subject", ""))
-    attribute = like.entry.extra.get("attribute", "")
-    return [
-        known_of(row)
-        for each in OPPOSITES.get(attribute, (attribute,))
-        for row in named_rows(
-            connection, OF_SUBJECT, (like.space, like.owner, FACTS, subject, compared(each), -1)
-        )
-    ]
 
 
 def _forget_versions(connection: sqlite3.Connection, thread: ThreadRef, turns: Sequence[int] | None) -> None:
