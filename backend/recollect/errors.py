@@ -18,7 +18,6 @@ RecollectError
 │   ├── StorageUnavailable  the disk is full, read-only or failing
 │   ├── ModelUnavailable    the model does not answer, or not sensibly
 │   │   ├── BackendDown     nobody answers at its address
-│   │   ├── NotReady        its server is still starting, or can't be reached by its proxy
 │   │   ├── RateLimited     it wants fewer requests; `retry_after` says when
 │   │   ├── ModelTooSlow    it went silent, or took longer than it may
 │   │   ├── StreamBroken    its answer broke off, or was none
@@ -149,16 +148,14 @@ class ModelUnavailable(Unavailable):
     """The model does not answer, or not sensibly."""
 
     code = "model_unavailable"
+    not_ready = False
+    """Its server is still starting, or can't be reached by the proxy before it."""
 
 
 class BackendDown(ModelUnavailable):
     """Nobody answers at the model's address."""
 
     code = "backend_down"
-
-
-class NotReady(ModelUnavailable):
-    """The model's server is not ready, or the proxy before it can't reach it."""
 
 
 class RateLimited(ModelUnavailable):

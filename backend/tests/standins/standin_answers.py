@@ -20,7 +20,7 @@ Mode = Literal[
     "answer", "rude", "truncated", "wrong_schema", "error", "refuse_schema", "silent", "die",
     "wrong_dimensions", "not_finite", "no_json", "refuse_text",
     "stall", "early_end", "rubbish", "rate_limit", "tool_call", "reasoning",
-    "invent",
+    "invent", "thinking",
 ]  # fmt: skip
 Asking = Literal["memory", "skills", "boundaries", "rewriting", "titles", "summaries", "chat", "embeddings"]
 _ASKING: dict[str | None, Asking] = {None: "chat", "memcell": "memory", "case": "memory", "skill": "skills"}
@@ -90,6 +90,9 @@ def deltas_of(body: dict[str, Any], control: Control) -> Iterator[dict[str, Any]
     if control.mode == "reasoning":
         yield {"reasoning_content": "Let me look at "}
         yield {"reasoning_content": "what was said."}
+    if control.mode == "thinking":
+        yield {"reasoning_content": "On the other hand, "}
+        return
     for piece in re.findall(r"(?s).{1,12}", _text(body, control)):
         yield {"content": piece}
 
@@ -220,7 +223,7 @@ def _every_fourth(body: dict[str, Any]) -> dict[str, Any]:
 
 
 def finish_reason(mode: Mode) -> str:
-    return {"truncated": "length", "tool_call": "tool_calls"}.get(mode, "stop")
+    return {"truncated": "length", "thinking": "length", "tool_call": "tool_calls"}.get(mode, "stop")
 
 
 def completion(choice: dict[str, Any]) -> dict[str, Any]:

@@ -25,7 +25,6 @@ from recollect.errors import (
     ModelRefused,
     ModelTooSlow,
     ModelUnavailable,
-    NotReady,
     RateLimited,
     StreamBroken,
 )
@@ -164,8 +163,9 @@ def refusal(who: str, status: int, body: Any, wait: float | None, field: str | N
         told = f" It asks to wait {wait:g} s." if wait is not None else ""
         return RateLimited(f"{who} wants fewer requests ({status}).{hint(body)}{told}", retry_after=wait)
     if status >= 500:
-        kind = NotReady if status in _NOT_READY else ModelUnavailable
-        return kind(f"{who} failed ({status}).{hint(body, status)}")
+        failed = ModelUnavailable(f"{who} failed ({status}).{hint(body, status)}")
+        failed.not_ready = status in _NOT_READY
+        return failed
     return ModelRefused(f"{who} refused the request ({status}).{hint(body, status)}", field=field)
 
 

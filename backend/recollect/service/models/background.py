@@ -16,7 +16,6 @@ from recollect.errors import (
     ModelRefused,
     ModelTooSlow,
     ModelUnavailable,
-    NotReady,
     RateLimited,
     StreamBroken,
 )
@@ -238,8 +237,10 @@ class BackgroundModel:
             except TimeoutError:
                 # The server works: this answer takes too long, and would again.
                 raise (_StillAnswering if spoke.is_set() else _OutOfTime) from None
-            except (BackendDown, NotReady, RateLimited, asyncio.CancelledError):
-                asked.budget.left += 1
+            except (ModelUnavailable, asyncio.CancelledError) as error:
+                # Nobody was there to answer, or a chat came.
+                if isinstance(error, BackendDown | RateLimited | asyncio.CancelledError) or error.not_ready:
+                    asked.budget.left += 1
                 raise
             finally:
                 asked.answering -= self._clock() - started
@@ -326,7 +327,6 @@ async def _whole_answer(backend: Backend, call: ChatCall, spoke: asyncio.Event) 
 _WORDS: dict[type[ModelUnavailable], str] = {
     _OutOfTime: "it had not answered yet",
     BackendDown: "nobody answers at its address",
-    NotReady: "its server is not ready",
     RateLimited: "it wants fewer requests",
     ModelTooSlow: "it went silent",
     StreamBroken: "its answer broke off",

@@ -9,7 +9,7 @@ import pytest
 from recollect.domain.access import Caller
 from recollect.domain.entries.entry import KnownEntry
 from recollect.domain.model import ThreadRef
-from recollect.domain.strategy import HELD, STRATEGY
+from recollect.domain.strategy import HELD, STRATEGY, strategies_of
 from tests.eventually import eventually
 from tests.http_client import Home, Json
 from tests.remembering import (
@@ -53,7 +53,7 @@ async def prefer(home: Home, **choices: bool) -> None:
 async def jobs_of(home: Home, strategy: str) -> list[int]:
     """When the waiting jobs of a strategy are due."""
     waiting = await home.app.jobs.list_jobs(space=None, limit=1000)
-    return [job.run_at for job in waiting if job.kind == STRATEGY and job.payload["strategy"] == strategy]
+    return [job.run_at for job in waiting if job.kind == STRATEGY and strategy in strategies_of(job)]
 
 
 async def close(home: Home, thread: str, messages: Sequence[Json]) -> None:
@@ -94,13 +94,25 @@ async def test_a_strategy_is_switched_off_and_on_while_the_server_runs(home: Hom
     assert states(on)["facts"]["state"] == "extracted"
 
 
-async def test_a_strategy_that_is_switched_off_before_its_turn_says_so(tmp_path: Path) -> None:
-    async with remembering(tmp_path, strategies={"episode": {"idle_seconds": 600}}) as home:
+async def test_a_strategy_that_is_switched_off_before_its_turn_says_so(home: Home) -> None:
+    async with home.app.jobs.paused([STRATEGY]):
         await close(home, "t1", said(BERLIN))
         await set_up(home, "[strategies.episode]\nenabled = false\n")
-        await flush(home, "t1")
-        assert await told_of(home, "t1", "episode") == {"state": "off", "why": "the strategy is switched off"}
-        assert await entries(home, "episodes") == []
+    await flush(home, "t1")
+    assert await told_of(home, "t1", "episode") == {"state": "off", "why": "the strategy is switched off"}
+    assert (await told_of(home, "t1", "facts"))["state"] == "extracted"
+    assert await entries(home, "episodes") == []
+
+
+async def test_all_strategies_of_a_memcell_are_one_job(home: Home) -> None:
+    async with home.app.jobs.paused([STRATEGY]):
+        await close(home, "t1", tool_task("a", MAY_8))
+        waiting = await home.app.jobs.list_jobs(space=None, limit=1000)
+        (job,) = [job for job in waiting if job.kind == STRATEGY]
+        assert strategies_of(job) == ["episode", "facts", "foresight", "case"]
+    await home.drain()
+    made = {entry.kind for entry in await entries(home)}
+    assert {"episodes", "cases"} <= made
 
 
 async def test_what_is_switched_off_is_made_again_only_where_it_is_named(home: Home) -> None:
@@ -130,59 +142,65 @@ async def test_settings_that_cannot_be_read_show_before_anything_is_made(home: H
     await eventually(told)
 
 
-async def test_a_strategy_for_every_second_memcell_then_works_on_both(tmp_path: Path) -> None:
-    async with remembering(tmp_path, strategies={"episode": {"every": 2}}) as home:
+async def test_a_profile_after_every_second_change_then_tells_of_both(tmp_path: Path) -> None:
+    async with remembering(tmp_path, strategies={"profile": {"every": 2}}) as home:
         await close(home, "t1", said(BERLIN))
-        await eventually(lambda: texts(home, "facts"))
-        assert await jobs_of(home, "episode") == [HELD]
-        assert await entries(home, "episodes") == []
+        await eventually(lambda: jobs_of(home, "profile"))
+        assert await jobs_of(home, "profile") == [HELD]
         await close(home, "t2", said(LISBON, prefix="n", start=IN_TWO_MONTHS))
-        await home.drain()
-        assert len(await entries(home, "episodes")) == 2
-        assert await jobs_of(home, "episode") == []
+        await eventually(lambda: jobs_end(home, "profile"))
+        assert (await told_of(home, "t1", "profile"))["state"] != "off"
+        assert (await told_of(home, "t2", "profile"))["state"] != "off"
 
 
-async def test_what_waits_for_more_memcells_comes_when_it_no_longer_has_to(home: Home) -> None:
-    await set_up(home, "[strategies.episode]\nevery = 100\n")
+async def jobs_end(home: Home, strategy: str) -> bool:
+    return not await jobs_of(home, strategy)
+
+
+async def test_what_waits_for_more_changes_comes_when_it_no_longer_has_to(home: Home) -> None:
+    await set_up(home, "[strategies.profile]\nevery = 100\n")
     await close(home, "t1", said(BERLIN))
-    await set_up(home, "")
+    await eventually(lambda: jobs_of(home, "profile"))
+    await set_up(home, "[strategies.profile]\nidle_seconds = 0\n")
     await close(home, "t2", said(LISBON, prefix="n", start=IN_TWO_MONTHS))
-    await home.drain()
-    assert len(await entries(home, "episodes")) == 2
+    await eventually(lambda: told_of(home, "t1", "profile"))
 
 
-async def test_a_strategy_that_waits_for_a_pause_waits_for_all_of_them(tmp_path: Path) -> None:
-    async with remembering(tmp_path, strategies={"episode": {"idle_seconds": 600}}) as home:
+async def test_a_profile_that_waits_for_a_pause_waits_again_after_each_change(tmp_path: Path) -> None:
+    async with remembering(tmp_path, strategies={"profile": {"idle_seconds": 600}}) as home:
         await close(home, "t1", said(BERLIN))
-        (alone,) = await jobs_of(home, "episode")
+        await eventually(lambda: jobs_of(home, "profile"))
+        (alone,) = await jobs_of(home, "profile")
         await close(home, "t2", said(LISBON, prefix="n"))
-        first, second = await jobs_of(home, "episode")
-        assert alone < first == second
+
+        async def waits_longer() -> bool:
+            (due,) = await jobs_of(home, "profile")
+            return alone < due
+
+        await eventually(waits_longer)
 
 
-async def test_a_strategy_can_wait_for_a_time_of_day(tmp_path: Path) -> None:
-    async with remembering(tmp_path, strategies={"facts": {"at": "03:30"}}) as home:
+async def test_a_profile_can_wait_for_a_time_of_day(tmp_path: Path) -> None:
+    async with remembering(tmp_path, strategies={"profile": {"at": "03:30"}}) as home:
         await close(home, "t1", said(BERLIN))
-        (due,) = await jobs_of(home, "facts")
+        await eventually(lambda: jobs_of(home, "profile"))
+        (due,) = await jobs_of(home, "profile")
         at = datetime.fromtimestamp(due / 1000, UTC)
         assert (at.hour, at.minute) == (3, 30)
-        await eventually(lambda: entries(home, "episodes"))
-        assert await entries(home, "facts") == []
 
 
 @pytest.mark.parametrize("trigger", [{"at": "03:30"}, {"every": 100}, {"idle_seconds": 600}])
-@pytest.mark.parametrize("strategy", ["episode", "facts", "profile"])
 async def test_a_flush_has_everything_made_at_once_whatever_it_would_wait_for(
-    strategy: str, trigger: Json, tmp_path: Path
+    trigger: Json, tmp_path: Path
 ) -> None:
-    async with remembering(tmp_path, strategies={strategy: trigger}) as home:
+    async with remembering(tmp_path, strategies={"profile": trigger}) as home:
         await close(home, "t1", said(BERLIN))
         flushed = await remember(home, "t2", said(LISBON, prefix="n", start=IN_TWO_MONTHS), user_id="ann")
         assert flushed["status"] == "done"
         assert len(await entries(home, "episodes")) == 2
-        assert "Ann lives in Lisbon." in await texts(home, "facts")
+        assert "ann lives in Lisbon." in await texts(home, "facts")
         assert [line for line in await texts(home, "profile") if "Lisbon" in line]
-        assert await jobs_of(home, strategy) == []
+        assert await jobs_of(home, "profile") == []
 
 
 async def test_a_flush_waits_for_the_profile_that_another_thread_set_off(tmp_path: Path) -> None:
@@ -228,8 +246,9 @@ async def test_the_profile_leaves_a_receipt_with_every_memcell_that_set_it_off(
 
 
 async def test_a_profile_that_takes_up_nothing_says_so(model: MortalModel, tmp_path: Path) -> None:
-    fact = {"text": "Ann saw Berlin.", "turns": [1], "subject": "Ann", "attribute": "did", "value": ""}
-    answer = {"title": "Berlin", "episode": "Ann saw Berlin.", "facts": [fact], "foresight": []}
+    quotes = [{"message": 1, "words": "I saw Berlin"}]
+    fact = {"text": "Ann saw Berlin.", "about": "user", "category": "event", "quotes": quotes}
+    answer = {"episode": {"title": "Berlin", "text": "Ann saw Berlin."}, "facts": [fact], "foresight": []}
     model.control(answer=answer, only="memory")
     async with remembering(tmp_path, model) as home:
         flushed = await remember(home, "t1", said([("user", "I saw Berlin.")]), user_id="ann")
@@ -300,7 +319,7 @@ async def test_what_no_longer_holds_is_kept_and_linked_and_the_profile_shows_wha
     await remember(home, "t1", said(BERLIN), user_id="ann")
     await remember(home, "t2", said(LISBON, prefix="n", start=IN_TWO_MONTHS), user_id="ann")
     await home.drain()
-    berlin, lisbon = await fact(home, "ann lives in Berlin."), await fact(home, "Ann lives in Lisbon.")
+    berlin, lisbon = await fact(home, "ann lives in Berlin."), await fact(home, "ann lives in Lisbon.")
     assert (berlin.holds, lisbon.holds) == (False, True)
     assert berlin.entry.extra["superseded_by"] == lisbon.entry_id
     assert lisbon.entry.extra["supersedes"] == berlin.entry_id
@@ -312,8 +331,8 @@ async def test_what_no_longer_holds_is_kept_and_linked_and_the_profile_shows_wha
 async def test_what_was_said_earlier_and_told_later_does_not_hold(home: Home) -> None:
     await remember(home, "t2", said(LISBON, prefix="n", start=IN_TWO_MONTHS), user_id="ann")
     await remember(home, "t1", said([("user", "I live in Berlin.")]), user_id="ann")
-    held = [entry.entry.extra["value"] for entry in await entries(home, "facts") if entry.holds]
-    assert held == ["Lisbon"]
+    held = [entry.entry.text for entry in await entries(home, "facts") if entry.holds]
+    assert held == ["ann lives in Lisbon."]
 
 
 async def test_the_same_fact_from_another_thread_lends_its_source(home: Home) -> None:
@@ -406,14 +425,14 @@ async def test_what_was_superseded_by_what_a_person_removes_in_a_file_holds_agai
     await remember(home, "t1", said(BERLIN), user_id="ann")
     await remember(home, "t2", said(LISBON, prefix="n", start=IN_TWO_MONTHS), user_id="ann")
     await home.drain()
-    file = tmp_path / "vault" / (await fact(home, "Ann lives in Lisbon.")).path
+    file = tmp_path / "vault" / (await fact(home, "ann lives in Lisbon.")).path
     if how == "file":
         file.unlink()
     else:
         file.write_text(file.read_text().partition("## ")[0] + "A word of mine.\n", encoding="utf-8")
     await eventually(lambda: holds(home, "ann lives in Berlin."))
     await eventually(lambda: shows(home, "Berlin"))
-    assert "Ann lives in Lisbon." not in await texts(home, "facts")
+    assert "ann lives in Lisbon." not in await texts(home, "facts")
 
 
 async def holds(home: Home, text: str) -> bool:

@@ -28,6 +28,7 @@ from recollect.service.models.background import (
     THOUGHT_TOKENS,
     Answer,
     BackgroundModel,
+    CallBudget,
     CallCounter,
     ChatPrefix,
     ThreadModel,
@@ -409,3 +410,43 @@ async def test_waiting_for_a_chat_is_no_call(gate: Gate) -> None:
         with pytest.raises(Preempted):
             await put(model_on(backend, gate, admit=calls, patience_seconds=0.01))
     assert (calls.left, backend.calls) == (5, [])
+
+
+# --- a budget of calls ---------------------------------------------------------------------------------------
+
+
+def not_ready() -> ModelUnavailable:
+    error = ModelUnavailable("it failed (503)")
+    error.not_ready = True
+    return error
+
+
+@pytest.mark.parametrize(
+    ("trouble", "left"),
+    [
+        (ModelUnavailable("it failed (500)"), 2),
+        (StreamBroken("broke off"), 2),
+        (ModelRefused("no"), 2),
+        (BackendDown("nobody"), 3),
+        (RateLimited("fewer"), 3),
+        (not_ready(), 3),
+    ],
+)
+async def test_with_a_budget_a_call_is_made_once_and_counts_where_somebody_was_there(
+    trouble: Exception, left: int
+) -> None:
+    backend, budget = answering(saying(trouble)), CallBudget(3)
+    with pytest.raises(ModelUnavailable):
+        await ask(backend, budget=budget)
+    assert budget.left == left
+
+
+async def test_a_refused_schema_and_the_call_without_it_count_both() -> None:
+    budget = CallBudget(3)
+    await ask(answering(refusing_schema("{}")), schema=SCHEMA, budget=budget)
+    assert budget.left == 1
+
+
+async def test_where_no_call_is_left_nothing_is_asked_again_without_its_schema() -> None:
+    with pytest.raises(ModelUnavailable, match="refused"):
+        await ask(answering(refusing_schema("{}")), schema=SCHEMA, budget=CallBudget(1))

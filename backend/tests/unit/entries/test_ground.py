@@ -66,7 +66,7 @@ def test_what_replaces_a_known_fact_is_news_whatever_was_recalled() -> None:
 @pytest.mark.parametrize("kind", ["facts", "foresight"])
 def test_a_fact_or_a_plan_needs_a_message_of_a_person(kind: str) -> None:
     cell = cell_of(("user", "Hello"), ("assistant", "You have a yacht."))
-    assert refusal(cell, statement("Ann has a yacht.", 2, kind=kind)) == NO_PERSON
+    assert refusal(cell, statement("Ann has a yacht.", 2, kind=kind)) == NO_PERSON  # type: ignore[arg-type]
 
 
 def test_a_message_that_is_not_there_supports_nothing() -> None:

@@ -1,0 +1,58 @@
+"""What is shown to the model of what is known: what held before the cell, the nearest first, as much as fits."""
+
+from dataclasses import replace
+
+from recollect.domain.entries.entry import KnownEntry
+from recollect.domain.extraction.known import known_before, nearest
+from recollect.domain.model import Entry
+from tests.unit.made_cells import NOON, cell_of, said
+
+ANN = "default/users/ann"
+TALK = said("We moved: I live in Berlin now, near the Spree.")
+
+
+def fact(name: str, text: str, *, when: int = NOON, cell: str = "c-0", **extra: str) -> KnownEntry:
+    entry = Entry(name, text, text, when, (), "facts, a model", dict(extra))
+    return KnownEntry("default", ANN, "facts", entry, (), cell, "facts")
+
+
+def ids(facts: list[KnownEntry]) -> list[str]:
+    return [each.entry_id for each in facts]
+
+
+def test_facts_that_share_rare_words_with_the_cell_come_first() -> None:
+    facts = [fact(f"fa-{n}", f"Ann likes song {n}.") for n in range(40)]
+    facts += [fact("fa-home", "Ann lives in Porto."), fact("fa-spree", "Ann swims in the Spree.")]
+    assert ids(nearest(TALK, facts, ()))[:2] == ["fa-spree", "fa-home"]
+
+
+def test_what_is_on_the_page_is_listed_though_it_shares_no_word() -> None:
+    facts = [fact("fa-1", "Ann has a dog."), fact("fa-2", "Ann sings.")]
+    assert ids(nearest(said("再见"), facts, {"fa-2"})) == ["fa-2"]
+
+
+def test_as_many_are_listed_as_the_prompt_has_room_for() -> None:
+    facts = [fact(f"fa-{n:03d}", f"Berlin {n}.") for n in range(300)]
+    assert len(nearest(TALK, facts, {each.entry_id for each in facts})) == 30
+    assert len(nearest(TALK, facts, ())) == 20
+    long = [fact(f"fa-{n:03d}", f"Berlin {n} {'x' * 390}") for n in range(30)]
+    assert len(nearest(TALK, long, ())) == 10
+
+
+def test_the_same_facts_are_listed_in_the_same_order_however_they_are_read() -> None:
+    facts = [fact(f"fa-{n}", "Ann knows Berlin.") for n in range(5)]
+    assert nearest(TALK, facts, ()) == nearest(TALK, facts[::-1], ())
+
+
+def test_a_cell_is_shown_what_held_before_it_and_nothing_of_its_own() -> None:
+    later = NOON + 86_400_000
+    facts = [
+        fact("fa-own", "Ann lives in Berlin.", cell="c-1"),
+        fact("fa-held", "Ann lives in Porto.", superseded_by="fa-own", until="2026-05-08T12:00:00Z"),
+        fact("fa-old", "Ann lives in Rome.", superseded_by="fa-held", until="2025-05-08T12:00:00Z"),
+        fact("fa-later", "Ann lives in Bonn.", when=later),
+        fact("fa-dog", "Ann has a dog."),
+    ]
+    assert ids(known_before(TALK, "c-1", facts)) == ["fa-held", "fa-dog"]
+    asked_later = replace(TALK, turns=cell_of(("user", "Hello"), at=later).turns)
+    assert "fa-later" in ids(known_before(asked_later, "c-1", facts))
