@@ -68,8 +68,10 @@ class Weights:
     """What a message inherits of the question by another person that it follows."""
     reply: float = 0.3
     """What an assistant's reply inherits, where the query is about replies or wants a summary."""
-    brought: float = 0.2
+    brought: float = 0.05
     """How much of a fact's words and meaning goes to the turns it came from. Zero: nothing of it, nor its day."""
+    fact: float = -0.6
+    """A fact, a plan or a line of the profile: by itself it says less of where it belongs than its turns do."""
     held: float = 0.5
     """An entry that held at the time that the query names."""
     superseded: float = -1.0
@@ -134,6 +136,7 @@ def score(
         holds = validity(corpus, view, succeeded, query.spans, now, weights.held, weights.superseded)
         parts |= {
             "validity": holds,
+            "fact": np.float32(weights.fact) * corpus.is_statement[: view.size],
             # Of the best turn that an entry came from: who said it, and what stands around it.
             "turns": corpus.entry_sources(view).best_of_turns(total - own),
             "pinned": np.float32(weights.pinned) * (corpus.pinned[: view.size] & (parts["words"] > 0)),
@@ -141,7 +144,7 @@ def score(
         }
         if "date" in parts and weights.brought:
             parts["happened"] = happened(corpus, view, parts["date"], holds)
-        for name in ("validity", "turns", "pinned", "brought", "happened"):
+        for name in ("validity", "fact", "turns", "pinned", "brought", "happened"):
             total += parts.get(name, np.float32(0))
         parts["instead"] = preferred(corpus, view, succeeded, own, holds, total)
         total += parts["instead"]

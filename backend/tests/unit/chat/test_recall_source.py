@@ -250,8 +250,12 @@ async def test_what_the_user_says_now_or_said_just_before_is_not_quoted_from_els
 
 
 @pytest.mark.parametrize(
-    "asked", ["Hmm, where is it that my sister Marta wants to live next year?", "玛尔塔住在哪里？"]
-)  # noqa: RUF001
+    "asked",
+    [
+        "Hmm, where is it that my sister Marta wants to live next year?",
+        "\u0623\u064a\u0646 \u0645\u0627\u0631\u062a\u0627\u061f",
+    ],
+)
 async def test_a_question_that_was_asked_before_is_not_quoted(asked: str) -> None:
     recalled = await recall(Memories(row(asked), row("I have a sister Marta, does she like Porto?", 2)))
     assert texts(recalled) == ["I have a sister Marta, does she like Porto?"]
