@@ -181,7 +181,7 @@ class App(Assembly):
         work = StrategyWork(
             remembering.handle,
             {
-                "profile": Profiles(self.entry_store, self.memory_locks, self.clock).handle,
+                "profile": Profiles(self.entry_store, self.memory_locks, self.clock, prompts, model).handle,
                 "skill": skills.handle,
             },
             self.tuning,

@@ -4,7 +4,7 @@ A line shows facts and has no life of its own: what a person changes in it, they
 added to the page are theirs.
 """
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from recollect.domain.entries.consolidate import with_sources
@@ -16,6 +16,7 @@ from recollect.domain.entries.entry import (
     PROFILE,
     USER,
     KnownEntry,
+    digest_of_text,
     entry_id,
     text_key,
 )
@@ -27,6 +28,7 @@ ON_PAGE, NO = "profile", "no"
 """The mark of a fact whose line a person took off the page."""
 PEOPLE, WISHES = "people", "wishes to the assistant"
 HEADINGS = tuple(category for category in CATEGORIES if category != EVENT)
+RULES = "rules"
 _MOST = 12
 _MOST_WISHES = 20
 _EDITED, _PINNED = "edited", "pinned"
@@ -68,19 +70,12 @@ def facts_on_page(
     }
 
 
-def profile_of(
-    facts: Iterable[KnownEntry], own: Sequence[KnownEntry], deleted: Collection[str], now: int
-) -> list[KnownEntry]:
-    """The page's lines, one for each fact on it. The same facts give the same page, in whatever order they come.
-
-    `own`: the lines that a person wrote. `deleted`: ids of lines that they deleted.
-    """
-    chosen = facts_on_page(facts, own, now)
-    lines = [line_of(fact) for of_heading in chosen.values() for fact in of_heading]
-    return [line for line in lines if line.entry_id not in deleted]
+def basis_of(facts: Iterable[KnownEntry]) -> str:
+    """A digest of what the facts of a line say: a line that a model wrote is kept while they say the same."""
+    return digest_of_text("\n".join(fact.entry.text for fact in facts))
 
 
-def line_of(fact: KnownEntry, *others: KnownEntry, text: str = "", by: str = "rules") -> KnownEntry:
+def line_of(fact: KnownEntry, *others: KnownEntry, text: str = "", by: str = RULES) -> KnownEntry:
     """The line that shows a fact; with `others`, one line for all of them, by a text of its own."""
     shown = (fact, *others)
     names = " ".join(each.entry_id for each in shown)
@@ -90,6 +85,8 @@ def line_of(fact: KnownEntry, *others: KnownEntry, text: str = "", by: str = "ru
         extra[LAPSES] = min(lapses)
     if any(each.is_pinned for each in shown):
         extra[_PINNED] = "yes"
+    if by != RULES:
+        extra["basis"] = basis_of(shown)
     entry = Entry(
         entry_id=entry_id(PROFILE, fact.space, fact.owner, names, PROFILE, 0),
         title=text or fact.entry.title,

@@ -11,6 +11,7 @@ from recollect.domain.extraction.answer import ANSWER_SCHEMA, CASE_SCHEMA, lacki
 from recollect.domain.extraction.case import CASE_PLACEHOLDERS
 from recollect.domain.extraction.draft import CellText, Draft, Extraction, StoredCell
 from recollect.domain.extraction.ground import ground
+from recollect.domain.extraction.profile_page import PROFILE_PLACEHOLDERS
 from recollect.domain.extraction.prompts import MEMCELL_PLACEHOLDERS, check_template
 from recollect.domain.extraction.skill_making import SKILL_PLACEHOLDERS
 from recollect.domain.extraction.summary import extract_without_model
@@ -26,6 +27,7 @@ PROMPTS = {
     "memcell": ("messages", MEMCELL_PLACEHOLDERS),
     "case": ("messages", CASE_PLACEHOLDERS),
     "skill": ("cases", SKILL_PLACEHOLDERS),
+    "profile": ("facts", PROFILE_PLACEHOLDERS),
 }
 """What each must hold, and what it may."""
 _MOST_BYTES = 64_000

@@ -1,58 +1,148 @@
 """The profile page of a user follows the facts that hold about them."""
 
-from collections.abc import Sequence
+import asyncio
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from recollect.domain.entries.entry import FACTS, PROFILE, EntryChange, KnownEntry
 from recollect.domain.entries.links import origin_ids
-from recollect.domain.entries.profile import HEADINGS, profile_of, shows_facts
+from recollect.domain.entries.profile import HEADINGS, facts_on_page, line_of, shows_facts
+from recollect.domain.extraction.profile_page import (
+    PROFILE_SCHEMA,
+    kept_lines,
+    numbered,
+    parse_profile_answer,
+    profile_messages,
+)
 from recollect.domain.job import Job
 from recollect.domain.model import JsonObject
 from recollect.domain.strategy import Cause, causes_of
+from recollect.errors import ModelUnavailable, OverQuota
 from recollect.infra.journal.entries import SqlEntryStore
 from recollect.service.coordination import Clock, OwnerLocks
 from recollect.service.entries import in_place_of
+from recollect.service.models.background import BackgroundModel
 from recollect.service.remember.consolidate import NOTHING, leave_receipts
-from recollect.service.remember.extract import RULES
+from recollect.service.remember.extract import RULES, PromptTexts
 
 _MOST_READ = 200
 """Of a category. Far more than fit on a page, because some may not belong there."""
+ENOUGH = 8
+"""A model writes the page again once so many facts on it are new, or say something else."""
+_ANSWER_TOKENS = 4_000
+
+
+@dataclass(frozen=True, slots=True)
+class _Page:
+    """The page as it is stored, and the facts that belong on it."""
+
+    stored: dict[str, KnownEntry]
+    facts: list[KnownEntry]
+    """In the page's order."""
+    deleted: Collection[str]
+    """Ids of lines that a person deleted."""
+
+    def lines(self, made: Sequence[KnownEntry]) -> list[KnownEntry]:
+        """These, each as a new version of the one that is there, and every other fact by itself."""
+        shown = {name for line in made for name in origin_ids(line.entry)}
+        single = [line_of(fact) for fact in self.facts if fact.entry_id not in shown]
+        return [
+            in_place_of(self.stored[line.entry_id], line) if line.entry_id in self.stored else line
+            for line in (*made, *single)
+            if line.entry_id not in self.deleted
+        ]
+
+    @property
+    def kept(self) -> list[KnownEntry]:
+        """What a model wrote and still holds."""
+        return kept_lines(filter(shows_facts, self.stored.values()), self.facts)
 
 
 @dataclass(frozen=True, slots=True)
 class Profiles:
-    """Rebuilds the page from the facts; lines that a person added stay."""
+    """Rebuilds the page from the facts; lines that a person added stay.
+
+    With a model, it writes the page when enough facts changed. Without one, and while it fails, a fact is a line.
+    """
 
     entries: SqlEntryStore
     locks: OwnerLocks
     clock: Clock
+    prompts: PromptTexts
+    model: BackgroundModel | None = None
 
     async def handle(self, job: Job) -> None:
         """For jobs of the strategy profile."""
-        space, owner = job.space, str(job.payload["owner"])
+        space, owner, causes = job.space, str(job.payload["owner"]), causes_of(job)
         async with self.locks.of(owner):
-            known = {
-                line.entry_id: line
-                for line in await self.entries.list_entries(space, owner, kinds=(PROFILE,))
-            }
-            own = [line for line in known.values() if not shows_facts(line)]
-            deleted = {each.entry_id for each in await self.entries.deletions(space, owner)}
-            lines = profile_of(await self._facts(space, owner), own, deleted, self.clock())
-            page = {line.entry_id: line for line in lines}
-            written = tuple(_as_version(line, known.get(line.entry_id)) for line in page.values())
-            gone = tuple(
-                line.entry_id for line in known.values() if line.entry_id not in page and line not in own
+            page = await self._page(space, owner)
+            kept = page.kept
+            written = await self._write(space, owner, page, kept)
+        await self._tell(space, owner, causes, written)
+        new = len(page.facts) - sum(len(origin_ids(line.entry)) for line in kept)
+        if self.model is not None and causes and new >= ENOUGH:
+            await self._ask(self.model, space, owner, causes, page, kept)
+
+    async def _ask(
+        self,
+        model: BackgroundModel,
+        space: str,
+        owner: str,
+        causes: Sequence[Cause],
+        page: _Page,
+        lines: Sequence[KnownEntry],
+    ) -> None:
+        """The answer is not kept: what it says is forgotten with the lines. Raises Preempted."""
+        facts = numbered(page.facts)
+        messages = profile_messages(await self.prompts.text(space, "profile"), facts, lines)
+        try:
+            answer = await model.ask(
+                messages, thread=causes[0].thread, max_tokens=_ANSWER_TOKENS, schema=PROFILE_SCHEMA
             )
-            await self.entries.apply(
-                EntryChange(space, owner, "consolidation", "the facts changed", put=written, remove=gone)
-            )
-        await leave_receipts(
-            self.entries,
-            space,
-            owner,
-            PROFILE,
-            [(cause, _told(cause, written)) for cause in causes_of(job)],
+        except (ModelUnavailable, OverQuota):
+            return  # The next change asks again.
+        by = answer.model or "a model"
+        try:
+            made = await asyncio.to_thread(parse_profile_answer, answer.text, facts, by)
+        except ValueError:
+            made = [line_of(fact, by=by) for fact in page.facts]
+        async with self.locks.of(owner):
+            current = await self._page(space, owner)
+            still = kept_lines(made, current.facts)
+            written = await self._write(space, owner, current, still)
+        await self._tell(space, owner, causes, written, by)
+
+    async def _page(self, space: str, owner: str) -> _Page:
+        stored = await self.entries.list_entries(space, owner, kinds=(PROFILE,))
+        own = [line for line in stored if not shows_facts(line)]
+        chosen = facts_on_page(await self._facts(space, owner), own, self.clock())
+        return _Page(
+            {line.entry_id: line for line in stored},
+            [fact for of_heading in chosen.values() for fact in of_heading],
+            {each.entry_id for each in await self.entries.deletions(space, owner)},
         )
+
+    async def _write(
+        self, space: str, owner: str, page: _Page, made: Sequence[KnownEntry]
+    ) -> tuple[KnownEntry, ...]:
+        written = tuple(page.lines(made))
+        names = {line.entry_id for line in written}
+        gone = tuple(name for name, line in page.stored.items() if name not in names and shows_facts(line))
+        await self.entries.apply(
+            EntryChange(space, owner, "consolidation", "the facts changed", put=written, remove=gone)
+        )
+        return written
+
+    async def _tell(
+        self,
+        space: str,
+        owner: str,
+        causes: Sequence[Cause],
+        written: Sequence[KnownEntry],
+        by: str = RULES,
+    ) -> None:
+        told = [(cause, _told(cause, written, by)) for cause in causes]
+        await leave_receipts(self.entries, space, owner, PROFILE, told)
 
     async def _facts(self, space: str, owner: str) -> list[KnownEntry]:
         """Those that may have a place on the page: the newest that hold, and all that a person wrote or pinned."""
@@ -62,13 +152,9 @@ class Profiles:
         return list({fact.entry_id: fact for fact in found}.values())
 
 
-def _told(cause: Cause, lines: Sequence[KnownEntry]) -> JsonObject:
+def _told(cause: Cause, lines: Sequence[KnownEntry], by: str) -> JsonObject:
     """The receipt of a memcell: its lines on the page. The same however often the page is made."""
     wrote = [line.entry_id for line in lines if set(origin_ids(line.entry)) & set(cause.entry_ids)]
     if not wrote:
         return {"state": NOTHING, "why": "nothing of it belongs on the page"}
-    return {"state": "extracted", "wrote": wrote, "by": RULES}
-
-
-def _as_version(line: KnownEntry, known: KnownEntry | None) -> KnownEntry:
-    return line if known is None else in_place_of(known, line)
+    return {"state": "extracted", "wrote": wrote, "by": by}

@@ -1,7 +1,6 @@
 """Entries over HTTP: read with their quotes, corrected, pinned, deleted, undone, explained; each for its owner alone."""
 
 from collections.abc import AsyncIterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -78,10 +77,10 @@ class TestReading:
         assert await ids(home, user_id="bob", kind="cases") == ["ca-2"]
 
     async def test_a_profile_is_a_page_with_its_lines_in_order(self, home: Home) -> None:
-        lines = {"pr-2": "Pets", "pr-3": "Name", "pr-4": "Home", "pr-5": "Home"}
-        for number, (entry_id, title) in enumerate(lines.items()):
-            line = known(entry_id, kind=PROFILE, when=WHEN + number, by="profile, rules")
-            await home.put(replace(line, entry=replace(line.entry, title=title)))
+        lines = {"pr-2": "likes", "pr-3": "identity", "pr-4": "home", "pr-5": "home"}
+        for number, (entry_id, category) in enumerate(lines.items()):
+            extra = {"category": category}
+            await home.put(known(entry_id, kind=PROFILE, when=WHEN + number, extra=extra))
         page = (await home.client.get("/api/v1/users/ann/profile")).raise_for_status().json()
         assert [entry["id"] for entry in page["entries"]] == ["pr-3", "pr-5", "pr-4", "pr-2", "pr-1"]
         others = (await home.client.get("/api/v1/users/bob/profile")).json()

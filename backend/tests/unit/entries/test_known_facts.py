@@ -1,11 +1,9 @@
-"""What is shown to the model of what is known: what held before the cell, the nearest first, as much as fits."""
-
-from dataclasses import replace
+"""What is shown to the model of what is known: what holds, the nearest first, as much as fits."""
 
 from recollect.domain.entries.entry import KnownEntry
-from recollect.domain.extraction.known import known_before, nearest
+from recollect.domain.extraction.known import known_without, nearest
 from recollect.domain.model import Entry
-from tests.unit.made_cells import NOON, cell_of, said
+from tests.unit.made_cells import NOON, said
 
 ANN = "default/users/ann"
 TALK = said("We moved: I live in Berlin now, near the Spree.")
@@ -44,15 +42,12 @@ def test_the_same_facts_are_listed_in_the_same_order_however_they_are_read() -> 
     assert nearest(TALK, facts, ()) == nearest(TALK, facts[::-1], ())
 
 
-def test_a_cell_is_shown_what_held_before_it_and_nothing_of_its_own() -> None:
-    later = NOON + 86_400_000
+def test_a_cell_is_shown_what_holds_whenever_it_was_said_and_nothing_of_its_own() -> None:
     facts = [
         fact("fa-own", "Ann lives in Berlin.", cell="c-1"),
         fact("fa-held", "Ann lives in Porto.", superseded_by="fa-own", until="2026-05-08T12:00:00Z"),
         fact("fa-old", "Ann lives in Rome.", superseded_by="fa-held", until="2025-05-08T12:00:00Z"),
-        fact("fa-later", "Ann lives in Bonn.", when=later),
+        fact("fa-later", "Ann lives in Bonn.", when=NOON + 86_400_000),
         fact("fa-dog", "Ann has a dog."),
     ]
-    assert ids(known_before(TALK, "c-1", facts)) == ["fa-held", "fa-dog"]
-    asked_later = replace(TALK, turns=cell_of(("user", "Hello"), at=later).turns)
-    assert "fa-later" in ids(known_before(asked_later, "c-1", facts))
+    assert ids(known_without("c-1", facts)) == ["fa-held", "fa-later", "fa-dog"]

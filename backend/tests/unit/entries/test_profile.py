@@ -5,7 +5,7 @@ from itertools import permutations
 import pytest
 
 from recollect.domain.entries.entry import PROFILE, KnownEntry
-from recollect.domain.entries.profile import HEADINGS, line_of, place_on_page, profile_of, shows_facts
+from recollect.domain.entries.profile import HEADINGS, facts_on_page, line_of, place_on_page, shows_facts
 from recollect.domain.markdown.front_matter import write_time
 from tests.unit.made_entries import DAY, known
 
@@ -18,10 +18,14 @@ def fact(text: str, category: str = "home", day: int = 1, subject: str = "user",
     return known(name, text, when=day * DAY, extra=about, turns=(f"t-{day}",))
 
 
+def lines(*facts: KnownEntry, own: tuple[KnownEntry, ...] = ()) -> list[KnownEntry]:
+    chosen = facts_on_page(facts, own, NOW)
+    return [line_of(fact) for of_heading in chosen.values() for fact in of_heading]
+
+
 def page(*facts: KnownEntry, own: tuple[KnownEntry, ...] = ()) -> list[tuple[str, str]]:
     """Heading and text of each line."""
-    lines = profile_of(facts, own, (), NOW)
-    return [(line.entry.extra["category"], line.entry.text) for line in lines]
+    return [(line.entry.extra["category"], line.entry.text) for line in lines(*facts, own=own)]
 
 
 def test_it_goes_by_category_and_by_time_in_whatever_order_the_facts_come() -> None:
@@ -32,7 +36,7 @@ def test_it_goes_by_category_and_by_time_in_whatever_order_the_facts_come() -> N
 
 def test_a_line_names_its_fact_and_cites_what_it_cites() -> None:
     berlin = fact("Berlin")
-    (line,) = profile_of([berlin], (), (), NOW)
+    (line,) = lines(berlin)
     assert (line.kind, line.entry.extra["fact"], line.sources) == (PROFILE, berlin.entry_id, berlin.sources)
     assert (line.entry.title, line.entry.when, shows_facts(line)) == ("Berlin", DAY, True)
 
@@ -52,7 +56,7 @@ def test_events_and_what_is_over_or_was_taken_off_are_not_on_it(absent: KnownEnt
 
 
 def test_what_has_an_end_is_on_it_until_then_and_says_so() -> None:
-    (line,) = profile_of([fact("A month in Rome", lapses=write_time(101 * DAY))], (), (), NOW)
+    (line,) = lines(fact("A month in Rome", lapses=write_time(101 * DAY)))
     assert [line.holds_at(NOW), line.holds_at(101 * DAY)] == [True, False]
 
 
@@ -66,19 +70,15 @@ def test_what_is_pinned_comes_first_and_the_rest_of_a_category_is_bounded() -> N
     likes = [fact(f"Thing {day}", "likes", day) for day in range(1, 31)]
     wishes = [fact(f"Wish {day}", "wishes to the assistant", day) for day in range(1, 31)]
     pinned = fact("Tea", "likes", 1, pinned="yes")
-    lines = page(*likes, *wishes, pinned)
-    assert [heading for heading, _ in lines] == ["likes"] * 12 + ["wishes to the assistant"] * 20
-    assert [text for _, text in lines[:2]] == ["Tea", "Thing 30"]
+    shown = page(*likes, *wishes, pinned)
+    assert [heading for heading, _ in shown] == ["likes"] * 12 + ["wishes to the assistant"] * 20
+    assert [text for _, text in shown[:2]] == ["Tea", "Thing 30"]
 
 
 def test_the_same_words_are_on_it_once() -> None:
     own = known("pr-9", "Ann runs.", kind=PROFILE, extra={"edited": "yes"})
     twice = (fact("Berlin", day=1), fact("berlin.", day=2), fact("Ann runs", "habits"))
     assert page(*twice, own=(own,)) == [("home", "berlin.")]
-
-
-def test_a_line_that_was_deleted_is_not_made_again() -> None:
-    assert profile_of([fact("Berlin")], (), {line_of(fact("Berlin")).entry_id}, NOW) == []
 
 
 def test_a_line_of_several_facts_has_the_sources_of_all() -> None:

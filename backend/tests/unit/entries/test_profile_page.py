@@ -1,0 +1,154 @@
+"""A model writes the page: what it is asked, and which of its lines are kept."""
+
+import json
+from typing import Any
+
+import pytest
+
+from recollect.domain.entries.entry import PROFILE, EntryChange, KnownEntry
+from recollect.domain.entries.profile import line_of
+from recollect.domain.extraction.profile_page import (
+    kept_lines,
+    numbered,
+    parse_profile_answer,
+    profile_messages,
+)
+from recollect.domain.job import Job
+from recollect.domain.model import ThreadRef
+from recollect.domain.strategy import Cause
+from recollect.errors import ModelUnavailable
+from recollect.infra.journal.entries import SqlEntryStore
+from recollect.service.coordination import OwnerLocks
+from recollect.service.models.background import Answer
+from recollect.service.remember.extract import shipped_prompt
+from recollect.service.remember.profile import ENOUGH, Profiles
+from tests.contract.journals import Journal
+from tests.unit.made_entries import ANN, DAY, WHEN, known
+
+REF = ThreadRef("default", "ann", "t1")
+
+
+def fact(number: int, category: str = "home", **extra: str) -> KnownEntry:
+    about = {"subject": "user", "category": category, **extra}
+    return known(f"fa-{number}", f"Ann says {number}.", when=WHEN + number, extra=about)
+
+
+FACTS = numbered([fact(1), fact(2), fact(3, "likes")])
+
+
+def answered(*lines: tuple[str, str, list[str]]) -> list[tuple[str, str]]:
+    """Text and facts of each line of the page that is made of such an answer."""
+    told = [dict(zip(("category", "text", "facts"), line, strict=True)) for line in lines]
+    made = parse_profile_answer(json.dumps({"lines": told}), FACTS, "qwen")
+    return [(line.entry.text, line.entry.extra["fact"]) for line in made]
+
+
+def test_a_line_may_join_facts_and_the_others_keep_their_own() -> None:
+    assert answered(("home", "Ann says both.", ["f1", "f2"])) == [
+        ("Ann says both.", "fa-1 fa-2"),
+        ("Ann says 3.", "fa-3"),
+    ]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        ("home", "Of nothing.", []),
+        ("home", "Of a fact that was not there.", ["f1", "f9"]),
+        ("home", "Of two headings.", ["f1", "f3"]),
+        ("work", "Under another heading.", ["f1"]),
+        ("home", "", ["f1"]),
+        ("home", "x" * 400, ["f1"]),
+    ],
+)
+def test_a_line_that_its_facts_do_not_support_is_dropped(line: tuple[str, str, list[str]]) -> None:
+    assert answered(line) == [(f"Ann says {number}.", f"fa-{number}") for number in (1, 2, 3)]
+
+
+def test_a_fact_is_on_the_page_once() -> None:
+    assert answered(("home", "One.", ["f1"]), ("home", "Two.", ["f1", "f2"])) == [
+        ("One.", "fa-1"),
+        ("Ann says 2.", "fa-2"),
+        ("Ann says 3.", "fa-3"),
+    ]
+
+
+def test_the_prompt_holds_the_page_and_what_is_new_each_once() -> None:
+    line = line_of(FACTS["f1"], FACTS["f2"], text="Ann says both.", by="qwen")
+    messages = profile_messages(shipped_prompt("profile"), FACTS, [line])
+    asked = messages[1]["content"]
+    assert '[line, home, f1 f2] "Ann says both."' in asked
+    assert '[f3, likes] "Ann says 3."' in asked
+    assert "Ann says 1." not in asked
+
+
+def test_a_models_line_is_kept_while_its_facts_say_the_same() -> None:
+    line = line_of(FACTS["f1"], FACTS["f2"], text="Ann says both.", by="qwen")
+    assert kept_lines([line], FACTS.values()) == [line]
+    assert kept_lines([line], [FACTS["f1"]]) == []
+    assert kept_lines([line], [FACTS["f1"], known("fa-2", "Ann says 7.", extra=fact(2).entry.extra)]) == []
+    assert kept_lines([line_of(FACTS["f1"])], FACTS.values()) == []
+
+
+class StandIn:
+    """Answers what it is told to, and counts."""
+
+    def __init__(self, answer: str | Exception) -> None:
+        self.answer, self.calls = answer, 0
+
+    async def ask(self, messages: list[Any], **_: Any) -> Answer:
+        self.calls += 1
+        if isinstance(self.answer, Exception):
+            raise self.answer
+        return Answer(self.answer, model="qwen")
+
+
+class Shipped:
+    async def text(self, space: str, name: str) -> str:
+        return shipped_prompt(name)
+
+
+class Page:
+    """The profile of Ann, by a model."""
+
+    def __init__(self, journal: Journal, answer: str | Exception) -> None:
+        self.model = StandIn(answer)
+        self.store = SqlEntryStore(journal.database, clock=journal.clock)
+        self.profiles = Profiles(
+            self.store,
+            OwnerLocks(),
+            lambda: WHEN + DAY,
+            Shipped(),
+            self.model,  # type: ignore[arg-type]
+        )
+
+    async def after(self, *facts: KnownEntry) -> list[str]:
+        """The page once these are known too."""
+        await self.store.apply(EntryChange("default", ANN, "extraction", "facts", facts))
+        cause = Cause(REF, "c-1", tuple(each.entry_id for each in facts))
+        payload = {"strategy": "profile", "owner": ANN, "causes": [cause.as_json()]}
+        await self.profiles.handle(Job(1, "strategy", "profile:ann", "default", None, None, payload))
+        lines = await self.store.list_entries("default", ANN, kinds=(PROFILE,))
+        return sorted(line.entry.text for line in lines)
+
+
+NEW = [fact(number) for number in range(1, ENOUGH + 1)]
+JOINED = json.dumps({"lines": [{"category": "home", "text": "Ann says both.", "facts": ["f1", "f2"]}]})
+
+
+async def test_it_is_asked_once_when_enough_changed(journal: Journal) -> None:
+    page = Page(journal, JOINED)
+    assert await page.after(*NEW[:-1]) == [each.entry.text for each in NEW[:-1]]
+    assert page.model.calls == 0
+    by_model = await page.after(NEW[-1])
+    assert (by_model[-1], len(by_model), page.model.calls) == ("Ann says both.", ENOUGH - 1, 1)
+    again = await page.after(fact(20))
+    assert (sorted({*by_model, "Ann says 20."}), page.model.calls) == (again, 1)
+
+
+@pytest.mark.parametrize("answer", ["I would rather not.", ModelUnavailable("it is down")])
+async def test_if_it_fails_the_page_of_single_facts_stays(journal: Journal, answer: str | Exception) -> None:
+    page = Page(journal, answer)
+    assert await page.after(*NEW) == sorted(each.entry.text for each in NEW)
+    await page.after(fact(20))
+    assert page.model.calls == (1 if isinstance(answer, str) else 2)
