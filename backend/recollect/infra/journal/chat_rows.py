@@ -154,7 +154,7 @@ def accept(
     closes_at = now + schedule.quiet_ms if is_buffered else None
     advance = (number, count, count, head.lookalikes, now, closes_at, head.pk)
     (row,) = named_rows(connection, ADVANCED, advance)
-    is_first = (before == 0 or head.is_new) and not head.incognito
+    is_first = is_buffered and (before == 0 or head.is_new)
     due = close_others(connection, head, now, schedule) if is_first else None
     if asked.key is not None:
         connection.execute(

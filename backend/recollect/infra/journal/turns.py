@@ -120,7 +120,7 @@ def append_turns(
     if head.incognito:
         return (receipts, head.ref), None
     due = queue_boundary_and_transcript(connection, head.ref, head.unasked + count, now, schedule)
-    is_first = first_number == 0 or head.is_new
+    is_first = is_buffered and (first_number == 0 or head.is_new)
     closing = close_others(connection, head, now, schedule) if is_first else None
     return (receipts, head.ref), due if closing is None else min(due, closing)
 

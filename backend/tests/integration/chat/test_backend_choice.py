@@ -182,6 +182,19 @@ async def test_nothing_is_looked_for_where_that_is_switched_off(
     assert len(llama.requests()) == before
 
 
+async def test_memory_has_a_model_where_one_is_configured_or_runs_here_and_not_by_the_small_one(
+    backends_of: Any, llama: StandInEngine
+) -> None:
+    async def small_model() -> str:
+        return llama.base_url
+
+    assert await backends_of(llm={"base_url": free_address()}).has_model()
+    assert await backends_of(tasks={"base_url": free_address()}).has_model()
+    assert await backends_of(addresses=[llama.base_url]).has_model()
+    assert not await backends_of(addresses=[free_address()], small_model=small_model).has_model()
+    assert not await backends_of(addresses=[llama.base_url], llm={"discover": False}).has_model()
+
+
 async def test_what_was_found_is_remembered_for_half_a_minute(llama: StandInEngine) -> None:
     now = 0.0
     nowhere = free_address()

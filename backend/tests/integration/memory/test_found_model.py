@@ -22,8 +22,9 @@ async def test_a_model_found_on_this_machine_is_asked_for_memories(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with StandInEngine("llama.cpp") as engine:
-        monkeypatch.setitem(Backends.__init__.__kwdefaults__, "addresses", (engine.base_url,))
-        monkeypatch.setitem(Backends.__init__.__kwdefaults__, "probe_seconds", 10.0)
+        usual = Backends.__init__.__kwdefaults__ or {}
+        monkeypatch.setitem(usual, "addresses", (engine.base_url,))
+        monkeypatch.setitem(usual, "probe_seconds", 10.0)
         async with remembering(tmp_path, llm={"discover": True}) as home:
             assert await hints(home) == []
             await tell(home, "t1", said(HELLO), user_id="ann")

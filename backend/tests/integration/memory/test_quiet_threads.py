@@ -21,8 +21,8 @@ async def pass_over(home: Home, minutes: int) -> int:
     return closed
 
 
-async def chat(home: Home, thread: str, content: str = HELLO[0][1]) -> Json:
-    body = {"user_id": "ann", "content": content}
+async def chat(home: Home, thread: str, **fields: object) -> Json:
+    body = {"user_id": "ann", "content": HELLO[0][1], **fields}
     answer = await home.client.post(f"/api/v1/threads/{thread}/messages", json=body)
     told: Json = answer.raise_for_status().json()
     return told
@@ -102,6 +102,14 @@ async def test_the_first_message_of_the_next_thread_closes_the_one_before(tmp_pa
             pass
         assert await cells(home, "t1") == [(("t-1",), "next")]
         assert await cells(home, "t2") == []
+
+
+async def test_what_memory_leaves_alone_closes_no_thread(tmp_path: Path) -> None:
+    async with remembering(tmp_path, memorize=AT_ONCE) as home:
+        await tell(home, "t1", said(HELLO), user_id="ann")
+        await chat(home, "t2", memory=False)
+        await home.drain()
+        assert await cells(home, "t1") == []
 
 
 async def test_neither_later_messages_nor_other_users_close_a_thread(tmp_path: Path) -> None:

@@ -23,6 +23,7 @@ from recollect.domain.extraction.prompts import (
 )
 from recollect.domain.extraction.skill import Case
 from recollect.domain.extraction.skill_making import parse_skill_answer, skill_messages
+from recollect.domain.model import Role
 from tests.unit.awkward_text import texts, unhurried
 from tests.unit.made_cells import call, cell_of, grounded, said, turn_of
 
@@ -120,7 +121,8 @@ def test_a_prompt_is_bounded_and_can_be_sent(content: str, count: int, template:
 
 def test_peoples_words_are_shown_before_answers() -> None:
     said = "my own words, " * 80
-    _, user = memcell_messages("{{messages}}", cell_of(*[("user", said), ("assistant", "x" * 4_000)] * 8))
+    exchange: list[tuple[Role, str]] = [("user", said), ("assistant", "x" * 4_000)]
+    _, user = memcell_messages("{{messages}}", cell_of(*exchange * 8))
     assert user["content"].count(said.strip()) == 8
     assert all("x" * 50 in line for line in user["content"].splitlines() if "assistant: " in line)
 
