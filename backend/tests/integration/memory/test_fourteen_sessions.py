@@ -164,6 +164,54 @@ async def test_a_weeks_trip_is_told_until_its_last_day_is_over(
         assert (TRIP in sent.raise_for_status().text) == is_told
 
 
+PASTIMES = [
+    "kayaking",
+    "chess",
+    "knitting",
+    "jazz",
+    "opera",
+    "tennis",
+    "gardening",
+    "origami",
+    "surfing",
+    "poetry",
+    "baking",
+    "archery",
+    "yoga",
+    "judo",
+]
+CITIES = ["Oslo", "Turin", "Cork", "Ghent", "Malaga", "Brno", "Riga"]
+
+
+def hobbies(month: int) -> Json:
+    """A session that says fourteen things about Mira that nothing later is about."""
+    told = [
+        f"{pastime} in {CITIES[(place + month) % 7]} with cousin {month * 14 + place}"
+        for place, pastime in enumerate(PASTIMES)
+    ]
+    category = ("likes", "habits", "goals", "work", "health")[month % 5]
+    return {
+        "day": f"2023-{month + 1:02d}-05",
+        "messages": [["mira", f"I tried {each} and liked it."] for each in told],
+        "facts": [[f"Mira tried {each}.", "user", category, f"I tried {each}"] for each in told],
+    }
+
+
+@pytest.mark.slow
+async def test_among_a_hundred_other_facts_a_model_is_shown_those_that_no_longer_hold(
+    model: MortalModel, model_folder: Path, tmp_path: Path
+) -> None:
+    """They are near to what is said in meaning: "I moved to Vienna" shares no rare word with "Mira lives in Graz"."""
+    embedding = {"kind": "onnx", "folder": str(model_folder), "query_seconds": 30}
+    async with living(tmp_path, model, embedding=embedding) as life:
+        for session in (*map(hobbies, range(8)), *SESSIONS):
+            await life.tell(session)
+        assert life.missing() == []
+        found = await life.holding()
+        assert len(found) == 8 * len(PASTIMES) + len(HOLDING)
+        assert set(HOLDING) <= set(found)
+
+
 OLD_TALK: Json = {
     "day": "2024-02-01",
     "messages": [["mira", "Nothing new, still in Graz."]],

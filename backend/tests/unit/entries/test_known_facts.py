@@ -29,6 +29,17 @@ def test_what_is_on_the_page_is_listed_though_it_shares_no_word() -> None:
     assert ids(nearest(said("再见"), facts, {"fa-2"})) == ["fa-2"]
 
 
+def test_those_alike_in_meaning_come_in_turns_with_those_that_share_words() -> None:
+    facts = [fact("fa-berlin", "Berlin."), fact("fa-spree", "The Spree."), fact("fa-1", "Ann eats fish.")]
+    assert ids(nearest(TALK, facts, (), ["fa-1", "fa-gone"])) == ["fa-spree", "fa-1", "fa-berlin"]
+
+
+def test_of_the_page_every_category_has_its_turn() -> None:
+    facts = [fact(f"fa-{n:02d}", "Ann sings.", category="likes") for n in range(40)]
+    facts += [fact("fa-home", "Ann has a flat.", category="home")]
+    assert "fa-home" in ids(nearest(said("再见"), facts, {each.entry_id for each in facts}))
+
+
 def test_as_many_are_listed_as_the_prompt_has_room_for() -> None:
     facts = [fact(f"fa-{n:03d}", f"Berlin {n}.") for n in range(300)]
     assert len(nearest(TALK, facts, {each.entry_id for each in facts})) == 30
