@@ -60,8 +60,8 @@ class Weights:
     """All of it a question, where people talk to each other."""
     user: float = 0.6
     """What the person said, where they talk to an assistant."""
-    own_question: float = -0.6
-    """The same, where they did nothing but ask: a question is no evidence."""
+    own_question: float = -0.1
+    """Added to that where they did nothing but ask: a question is no evidence."""
     instruction: float = 0.3
     preference: float = 0.1
     answer: float = 0.1
