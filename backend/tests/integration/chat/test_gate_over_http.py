@@ -11,7 +11,11 @@ from tests.chatting import say, streamed, with_backend
 from tests.http_client import Json, add, jobs, message, turns
 from tests.processes import Server, StandInModel, wait_until
 
-QUICK_BOUNDARIES = {"MEMORIZE__BOUNDARY_EVERY": "2", "MEMORIZE__DELAY_MS": "0"}
+QUICK_BOUNDARIES = {
+    "MEMORIZE__BOUNDARY": "model",
+    "MEMORIZE__BOUNDARY_EVERY": "2",
+    "MEMORIZE__DELAY_MS": "0",
+}
 
 
 @pytest.fixture

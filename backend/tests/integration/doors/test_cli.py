@@ -252,8 +252,8 @@ def test_a_signal_ends_the_server_cleanly(home: Path, number: signal.Signals) ->
 def test_sigterm_puts_the_job_that_runs_back_unpunished(home: Path) -> None:
     with StandInModel() as model:
         model.control("silent")
-        settings = {**QUICK, "RECOLLECT_LLM__BASE_URL": model.base_url, "RECOLLECT_JOBS__STOP_SECONDS": "0.1"}
-        with Server(home, settings) as server:
+        asks = {"RECOLLECT_LLM__BASE_URL": model.base_url, "RECOLLECT_MEMORIZE__BOUNDARY": "model"}
+        with Server(home, {**QUICK, **asks, "RECOLLECT_JOBS__STOP_SECONDS": "0.1"}) as server:
             add(server.client, "t1", [message(f"text {n}", n) for n in range(4)])
             model.calls(in_flight=1)
             assert server.stop() == 0

@@ -145,6 +145,7 @@ class TestASlowModel:
             settings = {
                 **QUICK,
                 "RECOLLECT_LLM__BASE_URL": model.base_url,
+                "RECOLLECT_MEMORIZE__BOUNDARY": "model",
                 "RECOLLECT_JOBS__STOP_SECONDS": "0",
             }
             with Server(tmp_path / "home", settings) as server:

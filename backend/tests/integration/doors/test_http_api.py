@@ -15,7 +15,7 @@ class TestThreads:
         answer = await home.client.post("/api/v1/threads", json=body)
         assert answer.status_code == 201
         thread = answer.json()
-        assert (await home.client.get("/api/v1/threads/t1")).json() == thread
+        assert (await home.client.get("/api/v1/threads/t1")).json() == {**thread, "waiting": None}
         assert (thread["thread_id"], thread["user_id"], thread["title"]) == ("t1", "ann", "Porto")
         assert (thread["tags"], thread["turn_count"], thread["incognito"]) == (["move", "family"], 0, False)
 

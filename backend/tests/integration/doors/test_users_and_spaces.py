@@ -239,10 +239,10 @@ class TestTwoUsersWithOneThreadId:
         door = await client.post(
             COMPLETIONS, json=completion(f"And {city}?"), headers={"X-Recollect-Thread": "t1"}
         )
+        flushed = await client.post("/api/v1/memory/flush", json={"session_id": "t1", "timeout": 30})
         chat = await client.post(
             COMPLETIONS, json=completion(f"Is {city} big?"), headers={"X-OpenWebUI-Chat-Id": "c1"}
         )
-        flushed = await client.post("/api/v1/memory/flush", json={"session_id": "t1", "timeout": 30})
         statuses = [
             each.status_code
             for each in (opened, again, added, appended, *chats, streamed, door, chat, flushed)

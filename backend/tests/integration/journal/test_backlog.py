@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from recollect.app import open_app
-from recollect.domain.job import BOUNDARY, TRANSCRIBE, Job
+from recollect.domain.job import BOUNDARY, FLUSH, TRANSCRIBE, Job
 from recollect.domain.strategy import STRATEGY
 from recollect.entrypoints.cli.client import HomeClient, add_all
 from recollect.errors import TooMuchQueued
@@ -22,7 +22,11 @@ MESSAGE = {"sender_id": "ann", "role": "user", "timestamp": 1, "content": "hello
 async def test_past_a_users_limit_adds_wait_and_nobody_elses_do(tmp_path: Path) -> None:
     clock = FakeClock()
     settings = Settings(
-        home=tmp_path, embedding={"kind": "none"}, llm={"discover": False}, limits={"backlog": 3}
+        home=tmp_path,
+        embedding={"kind": "none"},
+        llm={"discover": False},
+        memorize={"mode": "agent"},
+        limits={"backlog": 5},
     )
     async with open_app(settings, clock=clock) as app, client_of(app) as client:
 
@@ -41,7 +45,7 @@ async def test_past_a_users_limit_adds_wait_and_nobody_elses_do(tmp_path: Path) 
         assert (refused.status_code, error_of(refused)["code"]) == (429, "too_much_queued")
         assert int(refused.headers["Retry-After"]) > 0
         for job in await app.jobs.list_jobs(space=None):
-            if job.kind == TRANSCRIBE:
+            if job.kind in (TRANSCRIBE, FLUSH):
                 assert await app.jobs.wait_for(job.job_id, 10)
         assert await add("t5", "ann") == 202
 
