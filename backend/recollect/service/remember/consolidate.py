@@ -126,7 +126,7 @@ class Remembering:
             if not stored.is_written:
                 raise NotYet("its transcript is being written")
             try:
-                extracted = await self.extractor.memcell(stored, cell, await self._shown_facts(run, cell))
+                extracted = await self.extractor.memcell(stored, cell, await self._known_facts(run, cell))
             except ExtractionFailed as error:
                 failed, extracted = error, await self.extractor.without_model(cell)
                 await self._leave_to_rules(run, str(error))
@@ -182,7 +182,7 @@ class Remembering:
         run.off.update({name: {"state": "failed", "why": why} for name in run.wanted if name not in keeps})
         run.wanted[:] = [name for name in run.wanted if name in keeps]
 
-    async def _shown_facts(self, run: _Run, cell: CellText) -> list[KnownEntry]:
+    async def _known_facts(self, run: _Run, cell: CellText) -> list[KnownEntry]:
         """What is known that the cell may touch: the nearest facts, and those on the profile's page."""
         if self.extractor.model_calls is None:
             return []

@@ -106,15 +106,13 @@ async def test_no_memory_holds_a_secret_and_the_transcript_does(
 ) -> None:
     """Also where the model tells one: in a chat's own prompt it saw it."""
     fact = {
-        "turns": [1],
-        "subject": "user",
-        "attribute": "other",
-        "value": AWS,
         "text": f"Ann's key is {AWS}.",
+        "about": "user",
+        "category": "event",
+        "quotes": [{"message": 1, "words": "My key is"}],
     }
     answer = {
-        "title": f"The key {AWS}",
-        "episode": f"Ann told her key {AWS}.",
+        "episode": {"title": f"The key {AWS}", "text": f"Ann told her key {AWS}."},
         "facts": [fact],
         "foresight": [],
     }
