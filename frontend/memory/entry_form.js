@@ -1,4 +1,4 @@
-// Correcting a memory. What a person writes wins over extraction for ever.
+// Correcting a memory. What a person writes wins over all that was said before.
 import { html, useState } from "../view.js";
 import { toast } from "../ui/toast.js";
 
@@ -17,7 +17,7 @@ export function EntryForm({ entry, onSave, onReload, onClose }) {
     setProblem(null);
     try {
       await onSave(changes());
-      toast("Saved. Nothing that is derived later changes it.");
+      toast("Saved. It holds until something that is said later replaces it.");
       onClose();
     } catch (error) {
       setProblem(error);

@@ -193,11 +193,6 @@ def skill_deletion_id(space: str, owner: str, user: str, name: str) -> str:
     return entry_id(SKILLS, space, owner, name, f"of {user}", 0)
 
 
-def is_line_id(name: str) -> bool:
-    """Of a line of the profile."""
-    return name.startswith(f"{_MARKS[PROFILE]}-")
-
-
 def is_skill_id(name: str) -> bool:
     return name.startswith(f"{_MARKS[SKILLS]}-")
 

@@ -57,7 +57,7 @@ def facts_on_page(
 
     Not those whose line a person deleted, or whose text a line of their own repeats. So many of each fit on a page.
     """
-    theirs = {text_key(line.entry.text) for line in own}
+    theirs = {text_key(line.entry.text) for line in own if line.holds_at(now)}
     found: dict[str, dict[str, KnownEntry]] = {heading: {} for heading in HEADINGS}
     for fact in sorted(facts, key=lambda each: (not each.is_pinned, -each.entry.when, each.entry_id)):
         heading, said = heading_of(fact), text_key(fact.entry.text)

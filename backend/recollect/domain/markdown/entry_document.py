@@ -8,7 +8,7 @@ from typing import Any
 
 from recollect.domain.entries.entry import PROFILE, entry_id
 from recollect.domain.entries.links import NO_LINKS, Links
-from recollect.domain.entries.profile import place_on_page
+from recollect.domain.entries.profile import HEADINGS, place_on_page
 from recollect.domain.markdown.entry_file import read_entry, render_entries, render_entry
 from recollect.domain.markdown.front_matter import (
     Problem,
@@ -117,10 +117,48 @@ def splice(
     """
     wanted = {entry.entry_id: entry for entry in sorted(entries, key=lambda each: _order(kind, each))}
     if text is not None and text.strip(_NOTHING):
+        text = _without_categories(text) if kind == PROFILE else text
         text = _with_changes(text, kind, wanted, gone, path, untouched, links)
     if text is None or not text.strip(_NOTHING):
-        return render_entries(kind, owner_words, wanted.values(), links)
-    return _with_new(text, kind, wanted, path, links)
+        text = render_entries(kind, owner_words, wanted.values(), links)
+    else:
+        text = _with_new(text, kind, wanted, path, links)
+    return _with_categories(text, wanted, path, links) if kind == PROFILE else text
+
+
+def _category_heading(category: str) -> str:
+    return f"# {category.capitalize()} ^profile-{category.replace(' ', '-')}"
+
+
+_CATEGORY_HEADINGS = frozenset(map(_category_heading, HEADINGS))
+"""Of the profile. Their anchors tell them from a person's own."""
+
+
+def _without_categories(text: str) -> str:
+    """The page without our headings, each with the blank line that follows it, else the one before."""
+    lines = _lines(text)
+    for index in reversed(range(len(lines))):
+        if lines[index].rstrip() in _CATEGORY_HEADINGS:
+            del lines[index]
+            if index < len(lines) and _is_blank(lines[index]):
+                del lines[index]
+            elif index > 0 and _is_blank(lines[index - 1]):
+                del lines[index - 1]
+    return "".join(lines)
+
+
+def _with_categories(text: str, wanted: dict[str, Entry], path: str, links: Links) -> str:
+    """The page with a heading before the first line of each category."""
+    lines = _lines(text)
+    newline = _newline(lines)
+    firsts: dict[str, int] = {}
+    for name, each in _sections(text, path, wanted, links).written.items():
+        category = wanted[name].extra.get("category", "") if name in wanted else ""
+        if category in HEADINGS:
+            firsts[category] = min(each.begin, firsts.get(category, each.begin))
+    for category, begin in sorted(firsts.items(), key=lambda first: -first[1]):
+        lines[begin:begin] = [f"{_category_heading(category)}{newline}", newline]
+    return "".join(lines)
 
 
 def is_bare(text: str, kind: str, owner_words: str) -> bool:
@@ -129,8 +167,11 @@ def is_bare(text: str, kind: str, owner_words: str) -> bool:
     return text.replace("\r\n", "\n").strip(_NOTHING) == ours.strip(_NOTHING)
 
 
-def _order(kind: str, entry: Entry) -> tuple[int, int, str]:
-    return (place_on_page(entry) if kind == PROFILE else 0), entry.when, entry.entry_id
+def _order(kind: str, entry: Entry) -> tuple[int, bool, int, str]:
+    """By time; lines of the profile by category, what is pinned first, then the newest."""
+    if kind != PROFILE:
+        return 0, False, entry.when, entry.entry_id
+    return place_on_page(entry), entry.extra.get("pinned") != "yes", -entry.when, entry.entry_id
 
 
 class _Reader:

@@ -39,8 +39,8 @@ class _Page:
     stored: dict[str, KnownEntry]
     facts: list[KnownEntry]
     """In the page's order."""
-    deleted: Collection[str]
-    """Ids of lines that a person deleted."""
+    taken: Collection[str]
+    """Ids of lines that a person wrote or deleted."""
 
     def lines(self, made: Sequence[KnownEntry]) -> list[KnownEntry]:
         """These, each as a new version of the one that is there, and every other fact by itself."""
@@ -49,7 +49,7 @@ class _Page:
         return [
             in_place_of(self.stored[line.entry_id], line) if line.entry_id in self.stored else line
             for line in (*made, *single)
-            if line.entry_id not in self.deleted
+            if line.entry_id not in self.taken
         ]
 
     @property
@@ -116,10 +116,11 @@ class Profiles:
         stored = await self.entries.list_entries(space, owner, kinds=(PROFILE,))
         own = [line for line in stored if not shows_facts(line)]
         chosen = facts_on_page(await self._facts(space, owner), own, self.clock())
+        deletions = await self.entries.deletions(space, owner)
         return _Page(
             {line.entry_id: line for line in stored},
             [fact for of_heading in chosen.values() for fact in of_heading],
-            {each.entry_id for each in await self.entries.deletions(space, owner)},
+            {line.entry_id for line in own} | {each.entry_id for each in deletions},
         )
 
     async def _write(

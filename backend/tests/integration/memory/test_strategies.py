@@ -265,7 +265,7 @@ async def test_a_flush_does_not_take_a_profile_that_failed_for_success(
     def broken(*_: object) -> list[KnownEntry]:
         raise ValueError("the page is torn")
 
-    monkeypatch.setattr("recollect.service.remember.profile.profile_of", broken)
+    monkeypatch.setattr("recollect.service.remember.profile.facts_on_page", broken)
     async with remembering(tmp_path, jobs={"max_attempts": 1}) as home:
         flushed = await remember(home, "t1", said(BERLIN), user_id="ann")
         assert flushed["status"] != "done"

@@ -1,6 +1,8 @@
 """A model writes the page: what it is asked, and which of its lines are kept."""
 
 import json
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -18,9 +20,10 @@ from recollect.domain.model import ThreadRef
 from recollect.domain.strategy import Cause
 from recollect.errors import ModelUnavailable
 from recollect.infra.journal.entries import SqlEntryStore
+from recollect.infra.vault import Vault
 from recollect.service.coordination import OwnerLocks
 from recollect.service.models.background import Answer
-from recollect.service.remember.extract import shipped_prompt
+from recollect.service.remember.extract import PromptTexts, shipped_prompt
 from recollect.service.remember.profile import ENOUGH, Profiles
 from tests.contract.journals import Journal
 from tests.unit.made_entries import ANN, DAY, WHEN, known
@@ -103,22 +106,17 @@ class StandIn:
         return Answer(self.answer, model="qwen")
 
 
-class Shipped:
-    async def text(self, space: str, name: str) -> str:
-        return shipped_prompt(name)
-
-
 class Page:
     """The profile of Ann, by a model."""
 
-    def __init__(self, journal: Journal, answer: str | Exception) -> None:
+    def __init__(self, journal: Journal, home: Path, answer: str | Exception) -> None:
         self.model = StandIn(answer)
         self.store = SqlEntryStore(journal.database, clock=journal.clock)
         self.profiles = Profiles(
             self.store,
             OwnerLocks(),
             lambda: WHEN + DAY,
-            Shipped(),
+            PromptTexts(Vault(home / "vault")),
             self.model,  # type: ignore[arg-type]
         )
 
@@ -136,8 +134,8 @@ NEW = [fact(number) for number in range(1, ENOUGH + 1)]
 JOINED = json.dumps({"lines": [{"category": "home", "text": "Ann says both.", "facts": ["f1", "f2"]}]})
 
 
-async def test_it_is_asked_once_when_enough_changed(journal: Journal) -> None:
-    page = Page(journal, JOINED)
+async def test_it_is_asked_once_when_enough_changed(journal: Journal, tmp_path: Path) -> None:
+    page = Page(journal, tmp_path, JOINED)
     assert await page.after(*NEW[:-1]) == [each.entry.text for each in NEW[:-1]]
     assert page.model.calls == 0
     by_model = await page.after(NEW[-1])
@@ -147,8 +145,33 @@ async def test_it_is_asked_once_when_enough_changed(journal: Journal) -> None:
 
 
 @pytest.mark.parametrize("answer", ["I would rather not.", ModelUnavailable("it is down")])
-async def test_if_it_fails_the_page_of_single_facts_stays(journal: Journal, answer: str | Exception) -> None:
-    page = Page(journal, answer)
+async def test_if_it_fails_the_page_of_single_facts_stays(
+    journal: Journal, tmp_path: Path, answer: str | Exception
+) -> None:
+    page = Page(journal, tmp_path, answer)
     assert await page.after(*NEW) == sorted(each.entry.text for each in NEW)
     await page.after(fact(20))
     assert page.model.calls == (1 if isinstance(answer, str) else 2)
+
+
+async def test_a_line_that_a_person_wrote_or_deleted_is_not_written_over(
+    journal: Journal, tmp_path: Path
+) -> None:
+    page = Page(journal, tmp_path, JOINED)
+    for number, how in ((1, "wrote"), (2, "deleted")):
+        line = line_of(fact(number))
+        if how == "wrote":
+            line = replace(line, entry=replace(line.entry, text="Mine.", extra={"edited": "yes"}))
+        await page.store.apply(EntryChange("default", ANN, "person", how, (line,)))
+        if how == "deleted":
+            gone = EntryChange("default", ANN, "person", how, (), (line.entry_id,), keep_deleted=True)
+            await page.store.apply(gone)
+    assert await page.after(fact(1), fact(2), fact(3)) == ["Ann says 3.", "Mine."]
+
+
+async def test_a_line_of_ones_own_that_was_replaced_hides_no_fact(journal: Journal, tmp_path: Path) -> None:
+    page = Page(journal, tmp_path, JOINED)
+    over = {"edited": "yes", "superseded_by": "fa-3", "until": "2026-05-09T00:00:00.000Z"}
+    own = known("pr-9", "Ann says 1.", kind=PROFILE, extra=over)
+    await page.store.apply(EntryChange("default", ANN, "person", "wrote", (own,)))
+    assert await page.after(fact(1)) == ["Ann says 1.", "Ann says 1."]

@@ -23,6 +23,7 @@ from recollect.infra.journal.connection import (
     upgrade_schema,
 )
 from recollect.infra.journal.database import Database
+from recollect.infra.journal.entries import SqlEntryStore
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "schema-0014.sql"
 REFUSED = [("0001", SchemaTooOld, OLDEST), ("0013", SchemaTooOld, OLDEST), ("9999", SchemaTooNew, HEAD)]
@@ -162,6 +163,17 @@ def old_home(tmp_path: Path, at_0014: sqlite3.Connection) -> Path:
 
 def rows_of(connection: sqlite3.Connection) -> dict[str, int]:
     return {table: connection.execute(f"SELECT count(*) FROM {table}").fetchone()[0] for table in ROWS}
+
+
+async def test_an_entry_of_an_old_home_can_be_read_and_has_no_category_yet(old_home: Path) -> None:
+    database = Database(old_home)
+    await database.open()
+    known = await SqlEntryStore(database, clock=lambda: 1).get("default", "fa-1")
+    columns = [row["name"] for row in await database.read("PRAGMA table_info(entries)", ())]
+    await database.close()
+    assert known is not None
+    assert (known.entry.text, known.category) == ("x", "")
+    assert {"subject_key", "attribute_key", "matter_key"}.isdisjoint(columns)
 
 
 async def test_threads_get_owners_and_no_row_of_any_table_is_lost(old_home: Path) -> None:

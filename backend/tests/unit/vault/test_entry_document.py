@@ -240,3 +240,40 @@ def test_only_what_we_put_at_the_head_is_bare() -> None:
 def test_digests_differ_where_anything_in_a_section_does() -> None:
     changed = [replace(CAT, by="x"), replace(CAT, extra={"pinned": "yes"}), replace(CAT, when=1), DOG]
     assert len({section_digest(entry) for entry in [CAT, *changed]}) == 5
+
+
+class TestThePageOfTheProfile:
+    """It has a heading for each category, once."""
+
+    PAGE = "default/users/ann/profile.md"
+
+    def page(self, text: str | None, *entries: Entry, gone: tuple[str, ...] = ()) -> str:
+        return splice(text, "profile", OWNER, entries, gone, path=self.PAGE)
+
+    def line(self, number: int, category: str) -> Entry:
+        return Entry(
+            f"pr-{number}", f"Line {number}", f"Line {number}", 1000 * number, extra={"category": category}
+        )
+
+    def headings(self, page: str) -> list[str]:
+        return [line.split(" ^")[0] for line in page.splitlines() if line.startswith("#")]
+
+    def test_lines_come_and_go_and_it_stays_as_if_written_at_once(self) -> None:
+        home, flat, likes = self.line(1, "home"), self.line(2, "home"), self.line(3, "likes")
+        at_once = self.page(None, home, flat, likes)
+        assert self.headings(at_once) == ["# Home", "## Line 2", "## Line 1", "# Likes", "## Line 3"]
+        assert self.page(self.page(None, flat), home, flat, likes) == at_once
+        assert self.page(at_once, home, flat, likes) == at_once
+        assert self.page(at_once, home, gone=("pr-2", "pr-3")) == self.page(None, home)
+        pinned = replace(home, extra={**home.extra, "pinned": "yes"})
+        assert self.headings(self.page(at_once, pinned, flat, likes))[1] == "## Line 1"
+
+    def test_the_lines_read_as_they_were_written(self) -> None:
+        entries = (self.line(1, "home"), self.line(2, "wishes to the assistant"))
+        document = read_document(self.PAGE, self.page(None, *entries))
+        assert (document.entries, document.problems) == (entries, ())
+
+    def test_a_persons_own_headings_stay(self) -> None:
+        page = self.page(None, self.line(1, "home")) + "\n# Home\n\nMine.\n"
+        assert self.page(page, gone=("pr-1",)).endswith("\n# Home\n\nMine.\n")
+        assert self.page(page, self.line(1, "home")) == page

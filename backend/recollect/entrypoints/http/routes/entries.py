@@ -70,7 +70,7 @@ async def get_entry(
 async def edit_entry(
     home: Home, caller: Calling, entry_id: PathId, body: schemas.EntryChanges, request: Request
 ) -> schemas.ShownEntryAnswer:
-    """Change what is named, of a skill its text. What a person wrote wins over extraction for ever; a pin changes no words."""
+    """Change what is named, of a skill its text. What a person wrote wins over what was said before; a pin changes no words."""
     note(request, user=body.user_id)
     return schemas.ShownEntryAnswer.of(
         await _verbs(home, entry_id).edit_entry(caller, entry_id, body.user_id, body.edit())
