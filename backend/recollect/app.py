@@ -172,6 +172,7 @@ class App(Assembly):
             self.clock,
             self.memory_locks,
             self.fail_points,
+            self.search.recall.facts_like,
         )
         cases = Cases(self.cell_texts, self.people, extractor, remembering)
         maker = SkillMaker(model_calls, prompts)

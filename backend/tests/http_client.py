@@ -14,6 +14,7 @@ import httpx2
 from recollect.app import App, open_app
 from recollect.domain.entries.entry import EntryChange, KnownEntry
 from recollect.entrypoints.http.server import create_server
+from recollect.service.coordination import Clock, now_ms
 from recollect.settings import Settings
 from tests.processes import wait_until
 
@@ -104,7 +105,8 @@ class Home:
 
 @asynccontextmanager
 async def opened(home: Path, **settings: Any) -> AsyncIterator[Home]:
-    """A home in this process; its jobs run, and do not wait for pauses."""
+    """A home in this process, with a `clock` of its own where one is given; its jobs don't wait for pauses."""
+    clock: Clock = settings.pop("clock", now_ms)
     given: Json = {
         "memorize": {"pause_seconds": 0.05},
         "transcript_delay_ms": 0,
@@ -112,7 +114,7 @@ async def opened(home: Path, **settings: Any) -> AsyncIterator[Home]:
         "llm": {"discover": False},
         **settings,
     }
-    app = open_app(Settings(home=home, **given))
+    app = open_app(Settings(home=home, **given), clock=clock)
     async with app, client_of(app) as client:
         yield Home(app, client)
 

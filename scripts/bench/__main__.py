@@ -20,6 +20,7 @@ import servers
 from caching import measure_caching
 from footprint import measure_memory, measure_soak
 from gateway import measure_gateway
+from memory_cost import measure_memory_cost
 from remembering import measure_remembering
 from reporting import progress, row, show
 from searching import measure_search
@@ -229,8 +230,17 @@ def main() -> int:
             "gateway",
             "caching",
             "remembering",
+            "cost",
         ],
         help="measure only this",
+    )
+    parser.add_argument(
+        "--conversations",
+        type=Path,
+        nargs="+",
+        default=[],
+        metavar="FILE",
+        help="of which memories are made to count what they cost, as recall.py reads them; without it that is left out",
     )
     arguments = parser.parse_args()
     rows: list[dict[str, Any]] = []
@@ -258,6 +268,8 @@ def main() -> int:
             rows += measure_gateway(folder, 5 if small else 15, 160, 1_000 if small else 10_000)
         if arguments.only in (None, "remembering"):
             rows += measure_remembering(folder, 10_000 if arguments.quick else 50_000)
+        if arguments.only in (None, "cost"):
+            rows += measure_memory_cost(folder, arguments.conversations, 1 if arguments.quick else None)
         if arguments.only in (None, "caching"):
             rows += measure_caching(folder, arguments.quick)
     print(json.dumps(rows, indent=2)) if arguments.json else show(rows)

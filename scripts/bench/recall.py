@@ -40,6 +40,16 @@ def recall(
             help="Make memories of the conversations, without a model, and ask with them and without.",
         ),
     ] = False,
+    facts: Annotated[
+        Path | None,
+        typer.Option(
+            "--facts",
+            help="What a model says of the conversations, as JSON rows for tests/standins/table_answers.py: "
+            "memories are made with a stand-in that answers so.",
+            exists=True,
+            dir_okay=False,
+        ),
+    ] = None,
     home: Annotated[
         Path | None,
         typer.Option(
@@ -60,7 +70,7 @@ def recall(
     settings = load_settings(home=home)
     sets = {file: read_conversations(file, limit) for file in files}
     reports = {
-        file: asyncio.run(_measure(settings, conversations, top_k, ablation, with_memory))
+        file: asyncio.run(_measure(settings, conversations, top_k, ablation, with_memory, facts))
         for file, conversations in sets.items()
     }
     if json:
@@ -76,6 +86,7 @@ async def _measure(
     top_k: int,
     ablation: bool,
     with_memory: bool,
+    facts: Path | None,
 ) -> "RecallReport":
     import time
 
@@ -85,7 +96,7 @@ async def _measure(
     from recollect.entrypoints.cli.render import progress_bar
 
     pace = Pace(time.perf_counter, lambda: asyncio.sleep(_REST_SECONDS))
-    async with measured_home(settings, top_k, with_memory=with_memory) as home:
+    async with measured_home(settings, top_k, with_memory=with_memory, facts=facts) as home:
         return await measure_recall(
             conversations,
             home,

@@ -1,9 +1,10 @@
 """A temporary home in which recall is measured. Importing this imports all of Recollect."""
 
+import json
 import tempfile
 import time
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -13,6 +14,7 @@ import httpx2
 from ranking_variants import VARIANTS
 from recall_measure import WITHOUT_MEMORY, Answer, Block, Conversation, MeasuredHome, Query
 from recall_metrics import CHARACTERS_A_TOKEN, Hit
+from remembering import standin_model
 
 from recollect.app import App, open_app
 from recollect.domain.access import Caller
@@ -48,10 +50,17 @@ _WORK_SECONDS = 600.0
 
 
 @asynccontextmanager
-async def measured_home(settings: Settings, top_k: int, *, with_memory: bool) -> AsyncIterator[MeasuredHome]:
-    """A temporary home with the given settings, opened in this process and spoken to over its HTTP API."""
-    with tempfile.TemporaryDirectory(prefix="recollect-bench-") as folder:
-        async with open_app(_settings_for(settings, Path(folder) / "home", with_memory=with_memory)) as app:
+async def measured_home(
+    settings: Settings, top_k: int, *, with_memory: bool, facts: Path | None = None
+) -> AsyncIterator[MeasuredHome]:
+    """A temporary home with the given settings, opened in this process and spoken to over its HTTP API.
+
+    With `facts` memories are made by a stand-in for a model, which answers from that table.
+    """
+    with_memory = with_memory or facts is not None
+    with tempfile.TemporaryDirectory(prefix="recollect-bench-") as folder, _asking(facts) as llm:
+        home = Path(folder) / "home"
+        async with open_app(_settings_for(settings, home, llm, with_memory=with_memory)) as app:
             transport = httpx2.ASGITransport(app=create_server(app))
             headers = {"Authorization": f"Bearer {app.lock.token}"}
             async with httpx2.AsyncClient(
@@ -70,14 +79,27 @@ async def measured_home(settings: Settings, top_k: int, *, with_memory: bool) ->
                 )
 
 
-def _settings_for(settings: Settings, home: Path, *, with_memory: bool) -> Settings:
-    """The same search in another home. No model but the embedder has a part in it, and none is asked."""
+@contextmanager
+def _asking(facts: Path | None) -> Iterator[LlmSettings]:
+    """The model that makes memories: none, or the stand-in."""
+    if facts is None:
+        yield LlmSettings()
+        return
+    with standin_model() as settings:
+        address = settings["RECOLLECT_LLM__BASE_URL"]
+        control = {"table": json.loads(facts.read_text(encoding="utf-8"))}
+        httpx2.post(f"{address}/control", json=control, timeout=60, trust_env=False).raise_for_status()
+        yield LlmSettings(base_url=address, model="stand-in")
+
+
+def _settings_for(settings: Settings, home: Path, llm: LlmSettings, *, with_memory: bool) -> Settings:
+    """The same search in another home. No model but the embedder has a part in it."""
     embedding = settings.embedding.model_copy(update={"folder": settings.model_folder})
     return settings.model_copy(
         update={
             "home": home,
             "database_url": None,
-            "llm": LlmSettings(),
+            "llm": llm,
             "tasks": LlmSettings(),
             "embedding": embedding,
             "strategies": settings.strategies if with_memory else _all_off(),

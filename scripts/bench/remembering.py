@@ -36,13 +36,13 @@ _STRATEGIES = ("EPISODE", "FACTS", "FORESIGHT", "PROFILE", "CASE", "SKILL")
 
 
 @dataclass(frozen=True)
-class _Home:
+class RememberingHome:
     port: int
     pid: int
     folder: Path
     server: Server
 
-    def connected(self) -> "_Home":
+    def connected(self) -> "RememberingHome":
         """Again: a connection that nobody uses for a while is closed."""
         return replace(self, server=Server(self.port))
 
@@ -78,13 +78,13 @@ def measure_remembering(folder: Path, messages: int) -> list[dict[str, Any]]:
     """The pace beside that of messages alone, in turns; then a small home and one with `messages`."""
     conversations = list(_conversations(messages))
     few, rest = conversations[: SMALL // BATCH], conversations[SMALL // BATCH :]
-    with _model() as asking, _home(folder / "remembering", asking) as home:
-        with _home(folder / "adding", _off()) as plain:
+    with standin_model() as asking, remembering_home(folder / "remembering", asking) as home:
+        with remembering_home(folder / "adding", _off()) as plain:
             rows = _pace(home, plain, few)
         return rows + _growth(home.connected(), rest, messages)
 
 
-def _growth(home: _Home, conversations: Sequence[Any], messages: int) -> list[dict[str, Any]]:
+def _growth(home: RememberingHome, conversations: Sequence[Any], messages: int) -> list[dict[str, Any]]:
     """What a home of SMALL messages takes, and what it takes when all of these have come to it."""
     early = home.sizes(SMALL)
     started = time.perf_counter()
@@ -117,7 +117,9 @@ def _growth(home: _Home, conversations: Sequence[Any], messages: int) -> list[di
     return rows
 
 
-def _pace(home: _Home, plain: _Home, conversations: Sequence[Any]) -> list[dict[str, Any]]:
+def _pace(
+    home: RememberingHome, plain: RememberingHome, conversations: Sequence[Any]
+) -> list[dict[str, Any]]:
     """From the first message to the last memory, beside the acknowledgements alone."""
     remembered = alone = 0.0
     for number in range(ROUNDS):
@@ -174,14 +176,14 @@ def _off() -> dict[str, str]:
 
 
 @contextmanager
-def _home(folder: Path, settings: dict[str, str]) -> Iterator[_Home]:
+def remembering_home(folder: Path, settings: dict[str, str]) -> Iterator[RememberingHome]:
     given = {"RECOLLECT_EMBEDDING__KIND": "none", **settings}
     with servers.recollect(folder, given) as (port, pid, _ready):
-        yield _Home(port, pid, folder, Server(port))
+        yield RememberingHome(port, pid, folder, Server(port))
 
 
 @contextmanager
-def _model() -> Iterator[dict[str, str]]:
+def standin_model() -> Iterator[dict[str, str]]:
     """The settings that make a server ask the stand-in model, which answers at once."""
     process = subprocess.Popen(
         [sys.executable, "-m", "tests.standins.standin_model", "--port", "0"],

@@ -11,6 +11,7 @@ from pydantic import BaseModel, ConfigDict
 
 from tests.standins import standin_memory
 from tests.standins.standin_memory import content_of
+from tests.standins.table_answers import answered
 
 MODEL = "stand-in"
 BOUNDARY_EVERY = 4
@@ -54,6 +55,7 @@ class Control(BaseModel):
     parrot: bool = False
     script: dict[str, str] = {}
     caches: bool = False
+    table: list[dict[str, Any]] = []
 
     @property
     def disturbs(self) -> bool:
@@ -70,6 +72,7 @@ class Control(BaseModel):
             entities=self.entities,
             script=self.script,
             caches=self.caches,
+            table=self.table,
         )
 
     def after_one_call(self) -> Self:
@@ -136,6 +139,8 @@ def _own_answer(body: dict[str, Any], control: Control) -> dict[str, Any] | str:
     messages: list[dict[str, Any]] = body["messages"]
     if _asks_for_boundaries(body):
         return _every_fourth(body)
+    if control.table and asking_of(body) == "memory":
+        return answered(control.table, _prompt(body))[0]
     match standin_memory.asked_for(messages):
         case "memcell":
             return standin_memory.remembered(
@@ -193,10 +198,16 @@ def _seen(body: dict[str, Any], entities: list[str]) -> list[str]:
     return sorted(places, key=places.__getitem__)
 
 
+def _prompt(body: dict[str, Any]) -> str:
+    return "\n".join(content_of(message) for message in body["messages"])
+
+
 def logged(body: dict[str, Any], control: Control) -> dict[str, Any]:
     users = [content_of(message) for message in body["messages"] if message["role"] == "user"]
+    asks = asking_of(body)
     return {
-        "asks": asking_of(body),
+        "asks": asks,
+        "missing": answered(control.table, _prompt(body))[1] if asks == "memory" else [],
         "boundaries": _asks_for_boundaries(body),
         "last_user": users[-1] if users else None,
         "session_id": body.get("session_id"),

@@ -37,7 +37,9 @@ all of the modes above, and besides:
 With `only` the control is about the calls for `memory`, `skills`, `boundaries`, `rewriting`, `titles`, `summaries`,
 `chat` or `embeddings` alone; with a `rate`, about that share of them, by chance (`seed`). All others are answered
 politely, and not counted by `times`. `gullible` takes what assistants say for facts. A `parrot` chats by repeating
-all that it was reminded of. `script` has the answers to chats whose last message holds one of its keys. With
+all that it was reminded of. A `table` has the answers of an excellent model about memcells: see
+`tests.standins.table_answers`; which known facts a prompt should have listed and did not is `missing` in the log.
+`script` has the answers to chats whose last message holds one of its keys. With
 `caches` a prompt's usage tells how much of it began an earlier prompt.
 
 Every completion is in the log of `GET /control/calls`: the order numbers of its start and its end (counted

@@ -54,6 +54,7 @@ async def write_home(home: Home, place: str, start: int = MAY_8, replaces: Seque
         clock=app.clock,
         locks=app.memory_locks,
         fail_points=app.fail_points,
+        facts_like=app.search.recall.facts_like,
     )
     origin = Origin("default", "default/users/ann", "facts", "stand-in", stored)
     async with app.memory_locks.of(origin.owner):

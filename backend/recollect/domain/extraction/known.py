@@ -2,7 +2,8 @@
 
 import math
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
+from itertools import zip_longest
 
 from recollect.domain.entries.entry import KnownEntry
 from recollect.domain.entries.links import successor_ids
@@ -20,9 +21,9 @@ _LOOKED_AT = 4_000
 
 
 def known_without(memcell_id: str, facts: Sequence[KnownEntry]) -> list[KnownEntry]:
-    """Of these facts, those that would hold if nothing had been made of this cell yet.
+    """Of these facts, those that hold, as if nothing had been made of that cell yet.
 
-    Also what was said after the cell: what is said in the cell may be no news then.
+    Among them is what was said after the cell: what an old conversation says that is brought in late gives way to it.
     """
     mine = {fact.entry_id for fact in facts if fact.cell == memcell_id}
     return [
@@ -32,8 +33,12 @@ def known_without(memcell_id: str, facts: Sequence[KnownEntry]) -> list[KnownEnt
     ]
 
 
-def nearest(cell: CellText, facts: Sequence[KnownEntry], page: Collection[str]) -> list[KnownEntry]:
-    """The facts that share the rarest words with the cell, then those on the profile's page; as many as fit."""
+def nearest(
+    cell: CellText, facts: Sequence[KnownEntry], page: Collection[str], alike: Sequence[str] = ()
+) -> list[KnownEntry]:
+    """The facts that share the rarest words with the cell and those `alike` in meaning, in turns; then those on the
+    profile's page, of each category in turns. As many as fit.
+    """
     words = {fact.entry_id: frozenset(words_in(fact.entry.text)) for fact in facts}
     held_by = Counter(word for each in words.values() for word in each)
     said = {word for turn in cell.turns for word in words_in(turn.content[:_LOOKED_AT])}
@@ -45,12 +50,23 @@ def nearest(cell: CellText, facts: Sequence[KnownEntry], page: Collection[str]) 
         )
 
     ranked = sorted(facts, key=lambda fact: (-score(fact), -fact.entry.when, fact.entry_id))
-    near = [fact for fact in ranked[:_MOST_NEAR] if score(fact) > 0]
-    on_page = [fact for fact in ranked if fact.entry_id in page and fact not in near]
+    by_id = {fact.entry_id: fact for fact in ranked}
+    by_words = [fact.entry_id for fact in ranked if score(fact) > 0]
+    near = in_turns([by_words, [name for name in alike if name in by_id]])[:_MOST_NEAR]
+    categories: dict[str, list[str]] = {}
+    for fact in ranked:
+        if fact.entry_id in page:
+            categories.setdefault(fact.category, []).append(fact.entry_id)
     chosen: list[KnownEntry] = []
     room = _MOST_CHARS
-    for fact in [*near, *on_page][:_MOST_LINES]:
-        room -= min(len(fact.entry.text), KNOWN_CHARS)
-        if room >= 0:
-            chosen.append(fact)
+    for name in dict.fromkeys([*near, *in_turns(categories.values())]):
+        room -= min(len(by_id[name].entry.text), KNOWN_CHARS)
+        if room >= 0 and len(chosen) < _MOST_LINES:
+            chosen.append(by_id[name])
     return chosen
+
+
+def in_turns(lists: Iterable[Sequence[str]]) -> list[str]:
+    """The first of each list, then the second of each, and so on; each name once."""
+    rounds = zip_longest(*lists)
+    return list(dict.fromkeys(name for each in rounds for name in each if name is not None))

@@ -92,7 +92,7 @@ def preferred(
 ) -> Floats:
     """What an entry and its turns lack to come before another, its turns, and episodes about little else, whose place it
     has at the time asked about, where the query is about both. What a person wrote comes before its own turns too: they
-    may say otherwise.
+    may say otherwise. A turn of which another fact holds that answers better keeps its place.
     """
     lacking: Floats = np.zeros(view.size, np.float32)
     if not (holds < 0).any():
@@ -106,10 +106,12 @@ def preferred(
     entry_sources = corpus.entry_sources(view)
     by_episodes = corpus.is_episode[entry_sources.entries]
     episodes, told = entry_sources.entries[by_episodes], entry_sources.turns[by_episodes]
+    answered = entry_sources.best_of_entries(np.where(facts & (holds >= 0), own, np.float32(0)))
     for place in over[np.argsort(-own[over], kind="stable")][:_MOST_OVER]:
         said = entry_sources.of(int(place))
         telling = [each for turn in said for each in episodes[told == turn].tolist()]
-        others = [int(place), *said, *(each for each in telling if own[place] >= _ALIKE * own[each])]
+        outdated = [turn for turn in said if answered[turn] <= own[place]]
+        others = [int(place), *outdated, *(each for each in telling if own[place] >= _ALIKE * own[each])]
         for instead in _instead(int(place), linked, holds):
             turns = entry_sources.of(instead)
             if not own[instead] > 0:

@@ -1,6 +1,7 @@
 """Recall: find the right messages of one owner, and say how they were found."""
 
 import asyncio
+import logging
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -9,15 +10,17 @@ from functools import partial
 from typing import TypeVar
 
 from recollect.domain.access import Caller
+from recollect.domain.entries.entry import FACTS
+from recollect.domain.extraction.known import in_turns
 from recollect.domain.identity import turn_number
 from recollect.domain.model import DEFAULT_USER, ThreadRef, Turn
 from recollect.domain.paths import transcript_path
 from recollect.domain.recall.corpus import Corpus
-from recollect.domain.recall.hits import STRETCH, Chosen, Hit, Ranked, Selection, lengthen, tokens
+from recollect.domain.recall.hits import STRETCH, Chosen, Hit, Ranked, Scope, Selection, lengthen, tokens
 from recollect.domain.recall.query import Exchange, Query, read_query
 from recollect.domain.recall.rank import Scores, Weights, score
 from recollect.domain.recall.rows import TURN, Vectors
-from recollect.errors import EmbedderUnavailable, InvalidInput
+from recollect.errors import EmbedderUnavailable, InvalidInput, Unavailable
 from recollect.infra.journal.threads import SqlThreadStore
 from recollect.service.coordination import Clock
 from recollect.service.recall.indexer import Indexer
@@ -29,6 +32,9 @@ _SHORT_QUERY, _FEW_WORDS = 300, 60
 """Characters of a query that is read, and words that are looked for, in as little time."""
 _RANKING_THREADS = 2
 _PLACES_AT_ONCE = 1_000
+_ALIKE = 5
+"""Facts that are looked for by the meaning of one message."""
+_log = logging.getLogger("recollect.recall")
 
 T = TypeVar("T")
 
@@ -134,6 +140,22 @@ class Recall:
             "total_ms": _ms(started, time.perf_counter()),
         }
         return found
+
+    async def facts_like(self, space: str, user_id: str, texts: Sequence[str]) -> list[str]:
+        """Ids of facts: the nearest in meaning to each of these texts, then the second nearest, and so on.
+
+        Empty where there is no embedding model, or no index at the moment.
+        """
+        scope = Scope(types=frozenset((FACTS,)))
+        selection = Selection(scope=scope, mode="vector", top_k=_ALIKE)
+        found: list[list[str]] = []
+        try:
+            for text in texts:
+                hits = (await self.search(Caller(space), Search(text, user_id, selection=selection))).hits
+                found.append([hit.row.row_id for hit in hits])
+        except Unavailable as error:
+            _log.info("known facts are found by their words alone: %s", error.message)
+        return in_turns(found)
 
     async def _vector(self, query: Query, search: Search, found: Found) -> Vectors | None:
         if search.selection.mode == "keyword":

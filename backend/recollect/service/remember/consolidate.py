@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from recollect.domain.entries.entry import (
@@ -57,6 +57,11 @@ _KNOWN: JsonObject = {"state": "known", "why": "there is a case of these turns"}
 _EVENTS: dict[str, Event] = {"facts": "facts changed", CASE: "case written"}
 
 
+FactsLike = Callable[[str, str, Sequence[str]], Awaitable[list[str]]]
+_MOST_SAID, _SAID_CHARS = 20, 500
+"""As many messages of people, and so much of each, are compared with what is known by their meaning."""
+
+
 @dataclass(frozen=True, slots=True)
 class _Run:
     """One job of a memcell: whose it is, and what each of its strategies is to do."""
@@ -104,6 +109,8 @@ class Remembering:
     clock: Clock
     locks: OwnerLocks
     fail_points: FailPoints
+    facts_like: FactsLike
+    """Ids of a user's facts, the nearest in meaning to these texts first."""
 
     async def handle(self, job: Job) -> None:
         """For the job of a memcell. Raises ExtractionFailed once the receipts say why the model gave nothing."""
@@ -186,7 +193,12 @@ class Remembering:
         page = {origin for line in lines if not line.is_edited for origin in origin_ids(line.entry)}
         older = await self.entries.some(space, run.user, sorted(page - {fact.entry_id for fact in facts}))
         known = known_without(stored.memcell_id, [*facts, *older, *theirs])
-        return await asyncio.to_thread(nearest, cell, known, page | {line.entry_id for line in theirs})
+        said = [
+            turn.content[:_SAID_CHARS] for turn in cell.turns if turn.role == "user" and turn.content.strip()
+        ]
+        alike = await self.facts_like(space, stored.thread.user_id, said[-_MOST_SAID:]) if known else []
+        page |= {line.entry_id for line in theirs}
+        return await asyncio.to_thread(nearest, cell, known, page, alike)
 
     async def _make(self, run: _Run, extracted: Extracted, told: dict[str, JsonObject], name: str) -> None:
         """Two changes at most: one of the user's entries, one of the agent's."""

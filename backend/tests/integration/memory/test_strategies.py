@@ -328,6 +328,13 @@ async def test_what_no_longer_holds_is_kept_and_linked_and_the_profile_shows_wha
     assert ("Lisbon" in page, "Berlin" in page) == (True, False)
 
 
+async def test_what_was_said_earlier_and_told_later_does_not_hold(home: Home) -> None:
+    await remember(home, "t2", said(LISBON, prefix="n", start=IN_TWO_MONTHS), user_id="ann")
+    await remember(home, "t1", said([("user", "I live in Berlin.")]), user_id="ann")
+    held = [entry.entry.text for entry in await entries(home, "facts") if entry.holds]
+    assert held == ["ann lives in Lisbon."]
+
+
 async def test_the_same_fact_from_another_thread_lends_its_source(home: Home) -> None:
     await remember(home, "t1", said([("user", "I live in Berlin.")]), user_id="ann")
     again = await remember(

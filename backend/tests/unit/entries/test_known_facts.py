@@ -1,4 +1,4 @@
-"""What is shown to the model of what is known: what held before the cell, the nearest first, as much as fits."""
+"""What is shown to the model of what is known: what holds, the nearest first, as much as fits."""
 
 from recollect.domain.entries.entry import KnownEntry
 from recollect.domain.extraction.known import known_without, nearest
@@ -29,6 +29,17 @@ def test_what_is_on_the_page_is_listed_though_it_shares_no_word() -> None:
     assert ids(nearest(said("再见"), facts, {"fa-2"})) == ["fa-2"]
 
 
+def test_those_alike_in_meaning_come_in_turns_with_those_that_share_words() -> None:
+    facts = [fact("fa-berlin", "Berlin."), fact("fa-spree", "The Spree."), fact("fa-1", "Ann eats fish.")]
+    assert ids(nearest(TALK, facts, (), ["fa-1", "fa-gone"])) == ["fa-spree", "fa-1", "fa-berlin"]
+
+
+def test_of_the_page_every_category_has_its_turn() -> None:
+    facts = [fact(f"fa-{n:02d}", "Ann sings.", category="likes") for n in range(40)]
+    facts += [fact("fa-home", "Ann has a flat.", category="home")]
+    assert "fa-home" in ids(nearest(said("再见"), facts, {each.entry_id for each in facts}))
+
+
 def test_as_many_are_listed_as_the_prompt_has_room_for() -> None:
     facts = [fact(f"fa-{n:03d}", f"Berlin {n}.") for n in range(300)]
     assert len(nearest(TALK, facts, {each.entry_id for each in facts})) == 30
@@ -42,11 +53,12 @@ def test_the_same_facts_are_listed_in_the_same_order_however_they_are_read() -> 
     assert nearest(TALK, facts, ()) == nearest(TALK, facts[::-1], ())
 
 
-def test_a_cell_is_shown_what_holds_without_it_and_nothing_of_its_own() -> None:
+def test_a_cell_is_shown_what_holds_whenever_it_was_said_and_nothing_of_its_own() -> None:
     facts = [
         fact("fa-own", "Ann lives in Berlin.", cell="c-1"),
         fact("fa-held", "Ann lives in Porto.", superseded_by="fa-own", until="2026-05-08T12:00:00Z"),
         fact("fa-old", "Ann lives in Rome.", superseded_by="fa-held", until="2025-05-08T12:00:00Z"),
+        fact("fa-later", "Ann lives in Bonn.", when=NOON + 86_400_000),
         fact("fa-dog", "Ann has a dog."),
     ]
-    assert ids(known_without("c-1", facts)) == ["fa-held", "fa-dog"]
+    assert ids(known_without("c-1", facts)) == ["fa-held", "fa-later", "fa-dog"]

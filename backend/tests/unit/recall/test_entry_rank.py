@@ -137,6 +137,17 @@ def test_a_turn_is_not_held_back_by_what_is_superseded_where_another_of_its_entr
     assert total((*rows, old), "Lisbon", "t1:1", now=T0 + DAY) >= total(rows, "Lisbon", "t1:1", now=T0 + DAY)
 
 
+def test_what_holds_comes_before_what_has_the_place_of_another_fact_of_its_turn() -> None:
+    turns = (said(1, "My friend Eve is a vet in Linz and has a dog"), said(2, "Eve works in Salzburg"))
+    dog = remembered("fa-1", "Eve, a friend of Ann, has a dog", "t1:1")
+    old = remembered(
+        "fa-2", "Eve, a friend of Ann, is a vet in Linz", "t1:1", until=T0 + DAY, superseded_by="fa-3"
+    )
+    new = remembered("fa-3", "Eve, a friend of Ann, is a vet in Salzburg", "t1:2", timestamp=T0 + DAY)
+    rows, query = (*turns, dog, old, new), "Which dog does my friend Eve have?"
+    assert total(rows, query, "fa-1", now=T0 + 2 * DAY) > total(rows, query, "fa-3", now=T0 + 2 * DAY)
+
+
 @pytest.mark.parametrize(
     ("query", "now", "first"),
     [
