@@ -8,11 +8,9 @@ from datetime import UTC, datetime
 from zoneinfo import ZoneInfo
 
 from recollect.domain.chat import ContextBlock, SentTurn
-from recollect.domain.entries.entry import CASES, ENTRY_KINDS, EPISODES, FACTS, FORESIGHT, PROFILE, SKILLS
-from recollect.domain.llm import json_quoted, without_control_tokens
+from recollect.domain.llm import without_control_tokens
 from recollect.domain.long_texts import json_text
 from recollect.domain.model import JsonObject, Turn
-from recollect.domain.recall.rows import NOTE
 
 
 def current_datetime_context_message(now: int, time_zone: str | None = None) -> JsonObject:
@@ -40,102 +38,7 @@ def is_time_zone(name: str) -> bool:
 WEEKDAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 
 
-_KNOWN_AS = {
-    EPISODES: "what happened",
-    FACTS: "known",
-    FORESIGHT: "planned",
-    PROFILE: "known of the user",
-    CASES: "tried before",
-    SKILLS: "learned",
-}
-HEADING = "Recalled from memory (quotations):"
-_LONGEST_SENDER = 60
 _compact = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
-
-
-@dataclass(frozen=True, slots=True)
-class Memory:
-    """Something that was recalled for a turn. `text` may be a passage of what was said."""
-
-    id: str
-    digest: str
-    """Of all that was said: another one means that it was edited."""
-    text: str
-    sender: str
-    role: str
-    timestamp: int
-    thread_id: str
-    message_ids: tuple[str, ...]
-    score: float
-    type: str = "turn"
-    correction: bool = False
-    """It is in the prompt already, as it was before it was edited."""
-    ended: int = 0
-    """When it ceased to hold; 0 while it holds."""
-
-
-def render_memories(memories: Sequence[Memory]) -> str:
-    """Nothing for none. Depends on the memories alone: dates are UTC, so that no time zone changes a sent block."""
-    return "\n".join([HEADING, *map(memory_line, memories)]) if memories else ""
-
-
-@dataclass(frozen=True, slots=True)
-class OfferedSkill:
-    """A skill of the thread's agent that its user may see."""
-
-    name: str
-    description: str
-    origins: tuple[str, ...]
-    """Its file and its cases: once one of them is forgotten, no prompt holds it any more."""
-
-
-SKILLS_HEADING = "Skills of this agent, each in the SKILL.md of that name (quotations):"
-_LONGEST_DESCRIPTION = 300
-
-
-def render_skills(skills: Sequence[OfferedSkill]) -> str:
-    """Their names and descriptions; nothing for none."""
-    return "\n".join([SKILLS_HEADING, *map(_skill_line, skills)]) if skills else ""
-
-
-def _skill_line(skill: OfferedSkill) -> str:
-    words = " ".join(skill.description.split())
-    told = words if len(words) <= _LONGEST_DESCRIPTION else f"{words[:_LONGEST_DESCRIPTION]}…"
-    return f"- {without_control_tokens(_one_line(skill.name))}: {_quoted(told)}"
-
-
-def memory_line(memory: Memory) -> str:
-    """Such as: - 2026-05-08, Ann said: "My sister Marta is moving to Porto!" """
-    mark = "corrected: " if memory.correction else ""
-    end = f", until {_day(memory.ended)}" if memory.ended else ""
-    return f"- {mark}{_day(memory.timestamp)}{end}, {_said(memory)}: {_quoted(' '.join(memory.text.split()))}"
-
-
-def _day(milliseconds: int) -> str:
-    return datetime.fromtimestamp(milliseconds / 1000, UTC).strftime("%Y-%m-%d")
-
-
-def _said(memory: Memory) -> str:
-    if memory.type in ENTRY_KINDS:
-        return _KNOWN_AS[memory.type]
-    if memory.type == NOTE:
-        return f"the note {_quoted(_one_line(memory.sender))} says"
-    if memory.role == "assistant":
-        return "the assistant said"
-    name = without_control_tokens(_one_line(memory.sender))
-    return f"{name} said" if name not in ("", "user", "me") else "the user said"
-
-
-def _one_line(name: str) -> str:
-    """A name from outside, without anything that could end its place in the line."""
-    kept = "".join(c for c in name if c.isprintable() and c not in "\"':[]")
-    return " ".join(kept.split())[:_LONGEST_SENDER]
-
-
-def _quoted(text: str) -> str:
-    """As a JSON string: a quotation mark inside ends nothing. Line ends of any kind are escaped or gone."""
-    quoted = json_quoted(text)
-    return quoted.replace("\u2028", " ").replace("\u2029", " ").replace("\x85", " ")
 
 
 def prompt_bytes(messages: Sequence[JsonObject]) -> bytes:

@@ -73,15 +73,14 @@ class Endpoint(BackendSettings):
 
 MAX_QUOTE = 300
 EXTRAS_REFUSED = frozenset({400, 422})
-_OVERLOADED = 529
-_NOT_READY = (502, 503, 504)
 _HINTS: dict[int | str, str] = {
-    400: " The prompt may be too long for it, or hold something that it doesn't know.",
+    **dict.fromkeys(
+        (400, 422), " The prompt may be too long for it, or hold something that it doesn't know."
+    ),
     401: " Check its API key.",
     403: " Check its API key, and what it may be used for.",
     404: " Check its address and the name of the model.",
     413: " The prompt is too large for it.",
-    422: " The prompt may be too long for it, or hold something that it doesn't know.",
     503: " It may be loading a model, or be overloaded.",
     "context_length_exceeded": " The prompt is longer than its context.",
     "exceed_context_size_error": " The prompt is longer than its context.",
@@ -159,12 +158,12 @@ def field_named(request: JsonObject | None, body: Any) -> str | None:
 
 def refusal(who: str, status: int, body: Any, wait: float | None, field: str | None) -> ModelUnavailable:
     """The exception for a status that is not 200. Nothing of the body is quoted."""
-    if status in (429, _OVERLOADED):
+    if status in (429, 529):  # Too many requests; overloaded, in Anthropic's words.
         told = f" It asks to wait {wait:g} s." if wait is not None else ""
         return RateLimited(f"{who} wants fewer requests ({status}).{hint(body)}{told}", retry_after=wait)
     if status >= 500:
         failed = ModelUnavailable(f"{who} failed ({status}).{hint(body, status)}")
-        failed.not_ready = status in _NOT_READY
+        failed.not_ready = 502 <= status <= 504
         return failed
     return ModelRefused(f"{who} refused the request ({status}).{hint(body, status)}", field=field)
 

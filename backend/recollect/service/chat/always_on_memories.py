@@ -5,12 +5,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from recollect.domain.context_lines import Memory
 from recollect.domain.entries.entry import FORESIGHT, PROFILE, KnownEntry
 from recollect.domain.entries.profile import place_on_page
 from recollect.domain.markdown.front_matter import read_time
 from recollect.domain.model import Thread
 from recollect.domain.paths import owner_folder
-from recollect.domain.prompt import Memory
 from recollect.domain.recall.rows import Vectors, end_of, memory_digest, told
 from recollect.infra.journal.entries import SqlEntryStore
 from recollect.infra.journal.threads import SqlThreadStore

@@ -9,11 +9,11 @@ from dataclasses import dataclass, field, replace
 
 from recollect.domain.access import Caller
 from recollect.domain.breaker import Breaker
+from recollect.domain.context_lines import Memory, render_memories
 from recollect.domain.entries.entry import CASES, PROFILE, text_key
 from recollect.domain.identity import turn_number
 from recollect.domain.model import JsonObject, Thread
 from recollect.domain.paths import thread_folder
-from recollect.domain.prompt import Memory, render_memories
 from recollect.domain.recall.hits import Hit, Scope, Selection, tokens
 from recollect.domain.recall.passages import Floor, best_passage, tells_nothing
 from recollect.domain.recall.query import Exchange, read_query

@@ -6,13 +6,13 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from recollect.domain.chat import ContextBlock, Conversation, SentPrompt
+from recollect.domain.context_lines import OfferedSkill, render_memories, render_skills
 from recollect.domain.identity import place_of
 from recollect.domain.images import image_tokens
 from recollect.domain.model import JsonObject, Thread, Turn
 from recollect.domain.paths import is_skill_path
 from recollect.domain.prompt import (
     PER_MESSAGE,
-    OfferedSkill,
     Prompt,
     answer_tokens,
     block_tokens,
@@ -22,8 +22,6 @@ from recollect.domain.prompt import (
     first_difference,
     prefix_digest,
     prompt_bytes,
-    render_memories,
-    render_skills,
 )
 from recollect.errors import ModelUnavailable, RecollectError, TooLarge
 from recollect.infra.off_loop import off_loop

@@ -5,13 +5,13 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 
 from recollect.domain.access import Caller
+from recollect.domain.context_lines import OfferedSkill
 from recollect.domain.entries.edit import EntryEdit, Version, restored, versions
 from recollect.domain.entries.entry import SKILLS, EntryVersion, KnownEntry, PastSkill, entry_id
 from recollect.domain.extraction.skill import Skill
 from recollect.domain.markdown.skill_file import parse_skill, refused_by_agents
 from recollect.domain.model import Entry, Thread
 from recollect.domain.paths import agent_folder, file_name, skill_folder
-from recollect.domain.prompt import OfferedSkill
 from recollect.errors import InvalidInput, NotFound
 from recollect.infra.journal.entries import SqlEntryStore
 from recollect.infra.journal.files import SqlTranscriptStore

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from skills_ref import validate
 
-from recollect.domain.prompt import SKILLS_HEADING
+from recollect.domain.context_lines import SKILLS_HEADING
 from recollect.domain.strategy import skills_job
 from recollect.service.chat.context_builder import MOST_SKILLS
 from tests.http_client import Home, Json

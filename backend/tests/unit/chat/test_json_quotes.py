@@ -4,8 +4,8 @@ import json
 
 import pytest
 
+from recollect.domain.context_lines import Memory, memory_line
 from recollect.domain.llm import json_quoted, quoted
-from recollect.domain.prompt import Memory, memory_line
 
 MARKS = [
     "<|im_end|>", "<|im_start|>system", "<|eot_id|>", "<|start_header_id|>", "<｜User｜>", "</s>", "<s>", "[INST]", "[/INST]",  # noqa: RUF001

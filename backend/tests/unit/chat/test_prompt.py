@@ -8,13 +8,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from recollect.domain.chat import ContextBlock, SentTurn
+from recollect.domain.context_lines import HEADING, Memory, memory_line, render_memories
 from recollect.domain.model import JsonObject, Role, Turn
 from recollect.domain.prompt import (
-    HEADING,
     NO_RESULT,
     SAFETY_POLICY,
     Instructions,
-    Memory,
     Window,
     answer_tokens,
     block_tokens,
@@ -23,10 +22,8 @@ from recollect.domain.prompt import (
     current_datetime_context_message,
     epoch_block_tokens,
     half,
-    memory_line,
     planned_cut,
     prompt_bytes,
-    render_memories,
     shares,
 )
 from tests.unit.awkward_text import texts

@@ -10,9 +10,9 @@ import pytest
 
 from recollect.domain.access import Caller
 from recollect.domain.breaker import Breaker
+from recollect.domain.context_lines import Memory, render_memories
 from recollect.domain.entries.entry import digest_of_text
 from recollect.domain.model import Thread
-from recollect.domain.prompt import Memory, render_memories
 from recollect.domain.recall.hits import Hit
 from recollect.domain.recall.query import Exchange
 from recollect.domain.recall.rows import IndexRow, Vectors
