@@ -74,9 +74,7 @@ class Endpoint(BackendSettings):
 MAX_QUOTE = 300
 EXTRAS_REFUSED = frozenset({400, 422})
 _HINTS: dict[int | str, str] = {
-    **dict.fromkeys(
-        (400, 422), " The prompt may be too long for it, or hold something that it doesn't know."
-    ),
+    **dict.fromkeys((400, 422), " The prompt may be too long, or hold something that it doesn't know."),
     401: " Check its API key.",
     403: " Check its API key, and what it may be used for.",
     404: " Check its address and the name of the model.",
