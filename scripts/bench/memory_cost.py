@@ -18,6 +18,8 @@ from recall_measure import Conversation
 from remembering import RememberingHome, remembering_home, standin_model
 from reporting import row
 
+from recollect.domain.extraction.draft import CATEGORIES
+
 CALLS, TOKENS = 6, 12_000
 """Per 100 messages, at most."""
 BEFORE = (30, 28_800)
@@ -25,7 +27,7 @@ BEFORE = (30, 28_800)
 _BATCH = 100
 _BURST = 8
 """Messages of a live chat from one pause to the next."""
-_FACT_CHARS = 120
+_FACT_CHARS = 80
 _EMBEDDER = {"RECOLLECT_EMBEDDING__KIND": "onnx"}
 
 
@@ -116,7 +118,7 @@ def _table(conversation: Conversation) -> Iterator[dict[str, Any]]:
         if message["role"] == "user" and words:
             people += 1
             if people % 2:
-                told["facts"] = [[f"{message['sender_id']}: {words}", "user", "event", words]]
+                told["facts"] = [[f"{message['sender_id']}: {words}", "user", CATEGORIES[people % 9], words]]
         yield told
 
 

@@ -28,7 +28,7 @@ from recollect.service.remember.extract import RULES, PromptTexts
 _MOST_READ = 200
 """Of a category. Far more than fit on a page, because some may not belong there."""
 ENOUGH = 8
-"""A model writes the page again once so many facts on it are new, or say something else."""
+"""A model writes the page again once so many facts on it are new, or say something else, and two of three are."""
 _ANSWER_TOKENS = 4_000
 
 
@@ -80,7 +80,7 @@ class Profiles:
             written = await self._write(space, owner, page, kept)
         await self._tell(space, owner, causes, written)
         new = len(page.facts) - sum(len(origin_ids(line.entry)) for line in kept)
-        if self.model is not None and causes and new >= ENOUGH:
+        if self.model is not None and causes and new >= max(ENOUGH, len(page.facts) * 2 // 3):
             await self._ask(self.model, space, owner, causes, page, kept)
 
     async def _ask(

@@ -9,6 +9,7 @@ import pytest
 
 from recollect.domain.entries.entry import PROFILE, EntryChange, KnownEntry
 from recollect.domain.entries.profile import line_of
+from recollect.domain.extraction.draft import CATEGORIES
 from recollect.domain.extraction.profile_page import (
     kept_lines,
     numbered,
@@ -142,6 +143,15 @@ async def test_it_is_asked_once_when_enough_changed(journal: Journal, tmp_path: 
     assert (by_model[-1], len(by_model), page.model.calls) == ("Ann says both.", ENOUGH - 1, 1)
     again = await page.after(fact(20))
     assert (sorted({*by_model, "Ann says 20."}), page.model.calls) == (again, 1)
+
+
+async def test_a_long_page_is_written_again_when_most_of_it_changed(journal: Journal, tmp_path: Path) -> None:
+    categories = [each for each in CATEGORIES if each != "event"]
+    facts = [fact(number, categories[number % len(categories)]) for number in range(1, 8 * ENOUGH + 1)]
+    page = Page(journal, tmp_path, "I would rather not.")
+    for begun in range(0, len(facts), ENOUGH):
+        await page.after(*facts[begun : begun + ENOUGH])
+    assert page.model.calls == 2
 
 
 @pytest.mark.parametrize("answer", ["I would rather not.", ModelUnavailable("it is down")])
