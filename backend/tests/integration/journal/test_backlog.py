@@ -83,7 +83,7 @@ async def test_a_long_history_is_made_into_no_more_jobs_than_may_wait(tmp_path: 
             return [job for job in found if job.kind == kind]
 
         async with home.app.jobs.paused([STRATEGY]):
-            await home.add("t", *(f"message {number}" for number in range(40)))
+            await home.add("t", *(f"message {number}" for number in range(80)))
             (look,) = await waiting(BOUNDARY)
             assert not await home.app.jobs.wait_for(look.job_id, 1.5)
             jobs = len(await waiting(STRATEGY))

@@ -34,7 +34,9 @@ SCRIPTS = {
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory, model_folder: Path) -> Iterator[Server]:
-    with Server(tmp_path_factory.mktemp("search") / "home", with_model(model_folder)) as server:
+    messages_alone = {"RECOLLECT_STRATEGIES__EPISODE__ENABLED": "false"}
+    settings = {**with_model(model_folder), **messages_alone}
+    with Server(tmp_path_factory.mktemp("search") / "home", settings) as server:
         add(server.client, "first", [message("so that all is loaded")], user_id="nobody")
         indexed(server.client, embedded=True)
         yield server
