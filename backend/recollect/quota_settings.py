@@ -17,7 +17,11 @@ class LimitSettings(BaseModel):
     )
     head_seconds: float = Field(30, gt=0, le=3600, description="Time for request line and headers to arrive.")
     body_seconds: float = Field(
-        60, gt=0, le=3600, description="Time for a body to arrive, and a second more for every 4 KiB of it."
+        60,
+        gt=0,
+        le=3600,
+        description="Time for a body to arrive, and a second more for every 4 KiB of it; "
+        "and for a client to read more of its answer.",
     )
     keep_alive_seconds: int = Field(75, ge=6, le=3600, description="How long idle connections stay open.")
     connections: int = Field(1000, ge=2, description="Most connections at once.")

@@ -22,9 +22,9 @@ _name = re.compile(rf"[0-9a-f]{{32}}\.(?:{_KINDS})").fullmatch
 WORDS = frozenset({"text", "refusal", "reasoning", "thinking"})
 """Fields of a part that hold what was said."""
 _has_scheme = re.compile(
-    r"[\x00-\x20]{1000}|[\x00-\x20]*[a-z][a-z0-9+.\-\t\r\n]{0,1000}:[^ ]", re.IGNORECASE | re.ASCII
+    r"[\x00-\x20\s\ufeff]{1000}|[\x00-\x20\s\ufeff]*[a-z][a-z0-9+.\-\t\r\n]{0,1000}:[^ ]", re.IGNORECASE
 ).match
-"""Blanks before it and line breaks in it are left out by some parsers. Bounded: the string may have megabytes."""
+"""Blanks of any script before it and line breaks in it are left out by some parsers. Bounded: the string may have megabytes."""
 _references = re.compile(rf"vault:images/([0-9a-f]{{32}}\.(?:{_KINDS}))(?![a-z0-9])")
 
 
@@ -67,7 +67,7 @@ def take_out(parts: Sequence[JsonObject], where: str = "parts") -> TakenOut:
 def links(parts: Sequence[JsonObject], where: str = "parts") -> Iterator[tuple[str, str]]:
     """The place of each string that a backend may take for a link and follow, and that string.
 
-    That is whatever stands where a URL belongs (`image_url`, `video_url`, …) or has a scheme, anywhere in a part. Words
+    That is whatever stands where a URL belongs (`image_url`, `url`, `fileUri`, …) or has a scheme, anywhere in a part. Words
     are not followed, and what is in the parts or in the vault needs no following.
     """
     for number, part in enumerate(parts):
@@ -84,7 +84,7 @@ def _links(value: object, place: str, *, is_url: bool = False) -> Iterator[tuple
             if is_url and name == "url":
                 yield from _links(item, place, is_url=True)
             elif name not in WORDS or not isinstance(item, str):
-                yield from _links(item, f"{place}.{name[:100]}", is_url=name.endswith("_url"))
+                yield from _links(item, f"{place}.{name[:100]}", is_url=name.lower().endswith(("url", "uri")))
     elif isinstance(value, list | tuple):
         for number, item in enumerate(value):
             yield from _links(item, f"{place}[{number}]")

@@ -145,6 +145,11 @@ def copied_path(path: str) -> str | None:
     return f"{folder}/{found[1]}.md" if found else None
 
 
+def copies_last(path: str) -> tuple[bool, str, int, str]:
+    """Sorts paths so that a file comes before its copies, whose names are longer."""
+    return copied_path(path) is not None, path.rpartition("/")[0], len(path), path
+
+
 PART_BYTES = 64 * 1024
 """A day's file of this size is continued in another."""
 ENTRY_FILE_BYTES = 8_000_000

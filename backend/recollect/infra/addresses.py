@@ -83,7 +83,7 @@ def _named_host(url: str) -> str | None:
         raise ValueError("must name a host, without a user or an escape")
     try:
         is_ipv6 = ":" in parts.hostname
-        host = parts.hostname if is_ipv6 else parts.hostname.rstrip(".").encode("idna").decode()
+        host = parts.hostname if is_ipv6 else parts.hostname.encode("idna").decode().rstrip(".")
     except UnicodeError:
         raise ValueError("must name a valid host") from None
     address = _literal(host)

@@ -19,7 +19,9 @@ class Metrics:
         self.requests = counter("recollect_requests", "Requests answered.", ["method", "route", "status"])
         self.seconds = histogram("recollect_request_seconds", "Time to answer a request.", ["route"])
         self.refused = counter(
-            "recollect_connections_refused", "Connections closed before a request was understood.", ["why"]
+            "recollect_connections_refused",
+            "Connections closed before a request was understood or an answer was read.",
+            ["why"],
         )
         self.over_quota = counter(
             "recollect_over_quota", "Requests and background model calls that a quota refused.", ["quota"]

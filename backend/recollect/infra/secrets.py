@@ -29,10 +29,8 @@ _KEYS = re.compile(
     re.ASCII,
 )
 """Of OpenAI, Anthropic and those who copy them; of Recollect, Google, npm, GitHub, Hugging Face, Groq and xAI."""
-_PRIVATE_KEY = re.compile(
-    r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY[A-Z ]{0,20}-----.*?(?:-----END [A-Z0-9 ]{0,60}-----|\Z)",
-    re.DOTALL,
-)
+_KEY_BEGIN = re.compile(r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY[A-Z ]{0,20}-----")
+_KEY_END = re.compile(r"-----END [A-Z0-9 ]{0,60}-----")
 _CARDS = tuple(
     re.compile(rf"(?<![\d.,]){digits}(?!\d)".replace("_", r"[ \u00a0-]?"), re.ASCII)
     for digits in (
@@ -45,6 +43,10 @@ _CARDS = tuple(
 _REST_OF_TOKEN = re.compile(r"[\w+/=-]*(?:\.[\w+/=-]+)*")
 _PIECE, _OVERLAP = 1000, 250
 """Some patterns take quadratic time on hostile text: a piece of this length bounds it to a few milliseconds."""
+
+
+_AT_ONCE, _LONGEST = 100_000, 128
+"""Characters to search in one call, which holds up every other thread; and more than a card or a line of a key has."""
 
 
 def mask_secrets(text: str) -> tuple[str, int]:
@@ -85,10 +87,9 @@ def mask_turns(turns: tuple[Turn, ...]) -> tuple[tuple[Turn, ...], int]:
 
 
 def _spans(text: str) -> Iterator[tuple[int, int]]:
-    for found in _PRIVATE_KEY.finditer(text):
-        yield found.span()
+    yield from _private_keys(text)
     for card in _CARDS:
-        for found in card.finditer(text):
+        for found in _matches(card, text):
             if _is_card(found[0]):
                 yield found.span()
     token = (0, 0)
@@ -106,6 +107,27 @@ def _spans(text: str) -> Iterator[tuple[int, int]]:
                     rest = _REST_OF_TOKEN.match(text, last)
                     token = (first, rest.end() if rest else last)
                 yield first, token[1]
+
+
+def _matches(pattern: re.Pattern[str], text: str, at: int = 0) -> Iterator[re.Match[str]]:
+    """What `pattern.finditer(text, at)` gives, a piece at a time. For patterns that match no more than `_LONGEST`."""
+    while at < len(text):
+        stop = at + _AT_ONCE
+        for found in pattern.finditer(text, at, stop + _LONGEST):
+            if found.start() >= stop:
+                break
+            yield found
+            at = found.end()
+        at = max(at, stop)
+
+
+def _private_keys(text: str) -> Iterator[tuple[int, int]]:
+    """Each from its first line to its last, or to the end of the text."""
+    end = 0
+    while (begin := next(_matches(_KEY_BEGIN, text, end), None)) is not None:
+        last = next(_matches(_KEY_END, text, begin.end()), None)
+        end = len(text) if last is None else last.end()
+        yield begin.start(), end
 
 
 @cache

@@ -13,7 +13,7 @@ from recollect.domain.forgetting import ForgottenNumbers, Remembered
 from recollect.domain.identity import key_within_user, place_of, text_digest, turn_number
 from recollect.domain.markdown.transcript import ParsedPart, is_transcript, parse_part, render_part
 from recollect.domain.model import Memcell, Thread, ThreadRef, TranscriptPart, Turn
-from recollect.domain.paths import copied_path, is_own_name, is_people_file, thread_folder
+from recollect.domain.paths import copies_last, is_own_name, is_people_file, thread_folder
 from recollect.domain.people import Preset, read_people_file
 from recollect.domain.vault_file import StoredPart, text_digests
 from recollect.errors import HomeUnusable, RecollectError
@@ -106,9 +106,10 @@ async def rebuild_home(
         known = set(remembered.lines())
         remembered.add(old.remembered or Remembered())
         report = await rebuild(vault, importer, fail_points, progress, remembered)
-        await rebuild_people(vault, SqlPresetStore(database, clock=now_ms), report)
+        await rebuild_people(vault, SqlPresetStore(database, clock=now_ms), report, old.people_files)
         entry_files = SqlEntryFileStore(database, clock=now_ms)
-        report.entries, problems = await import_entries(vault, entry_files, frozenset(remembered.deletions))
+        deleted = frozenset(remembered.deletions)
+        report.entries, problems = await import_entries(vault, entry_files, deleted, old.places)
         report.problems += problems
         if not ledger.is_there() and old.remembered is None:
             old.lost.append(_CANNOT_TELL)
@@ -141,6 +142,9 @@ class _OldJournal:
     turns: int = 0
     remembered: Remembered | None = None
     """None where it can't be read."""
+    places: dict[tuple[str, str], str] = field(default_factory=dict)
+    """By space and id of each entry: the path of its file."""
+    people_files: set[str] = field(default_factory=set)
     lost: list[str] = field(default_factory=lambda: list(_JOURNAL_ONLY))
 
 
@@ -162,6 +166,8 @@ async def _settle_old_journal(settings: Settings, open_home: OpenHome) -> _OldJo
             old.keys, old.closed_at = await home.keys.list_with_hashes(), home.keys.closed_at
             old.lost.remove("API keys")
             old.remembered = await home.outbox.remembered()
+            old.places = await home.entry_files.taker.store.places()
+            old.people_files = {file.path for file in await home.people_files.store.files()}
     except RecollectError as error:
         if not _is_damage(error):
             raise
@@ -256,11 +262,17 @@ async def rebuild(
     return report
 
 
-async def rebuild_people(vault: Vault, people: SqlPresetStore, report: RebuildReport) -> None:
-    """Read every preset and all preferences of the vault into an empty journal."""
+async def rebuild_people(
+    vault: Vault, people: SqlPresetStore, report: RebuildReport, known: Collection[str] = ()
+) -> None:
+    """Read every preset and all preferences of the vault into an empty journal. Of two with one name a `known` file
+    counts.
+    """
     listed, _ = await without_copies(people, await vault.list_files(), ours=is_own_name)
     # What may be a copy comes last: it must not take the place of what it is a copy of.
-    for path in sorted(filter(is_people_file, listed), key=lambda path: copied_path(path) is not None):
+    for path in sorted(
+        filter(is_people_file, listed), key=lambda path: (path not in known, copies_last(path))
+    ):
         text = await vault.read(path) or ""
         try:
             if await people.is_deleted(path, *text_digests(text)):

@@ -1,12 +1,14 @@
-"""One client's connection: how much may arrive before a request is understood, and how long that may take.
+"""One client's connection: how much may arrive before a request is understood, how long that may take, and reading.
 
-uvicorn has settings for neither. Its `limit_concurrency` would answer 503 to everybody while somebody holds many
-half-sent requests; here those make room for whoever comes next.
+uvicorn has settings for none of it. Its `limit_concurrency` would answer 503 to everybody while somebody holds many
+half-sent requests, or answers that nobody reads; here those make room for whoever comes next.
 """
 
 import asyncio
 import json
 import resource
+import socket
+import struct
 from typing import Any, Literal
 
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
@@ -20,6 +22,10 @@ SLOWEST = 4096
 """Bytes a second: a body that arrives at this pace, or faster, may take as long as it needs."""
 _LARGEST_FRAMING = 8
 """Bytes around each byte of a chunked body; the smallest chunks have five."""
+_MOST_UNSENT = 64 * 1024
+"""Bytes that wait in the kernel; if there were megabytes, a slow reader's progress would show once in minutes."""
+_RESET = struct.pack("ii", 1, 0)
+"""Otherwise the kernel would go on offering what was written to a client that does not read."""
 _LAST_WORD_SECONDS = 1.0
 _MOST_THROWN_AWAY = 1024 * 1024
 """How long a refused client has to read why; of what it still sends meanwhile, so many bytes are thrown away."""
@@ -36,12 +42,14 @@ class Connections:
         self.unfinished: dict[Connection, None] = {}
         """Whose request has not arrived in full; the longest silent first."""
         self.idle: dict[Connection, None] = {}
+        self.unread: dict[Connection, None] = {}
+        """Whose client leaves its answer unread; the longest first."""
 
     def has_room(self, count: int) -> bool:
         """Whether one more fits in, after another was closed if need be."""
         if count <= self.most:
             return True
-        silent = next(iter(self.unfinished or self.idle), None)
+        silent = next(iter(self.unfinished or self.idle or self.unread), None)
         if silent is not None:
             silent.drop()
         return silent is not None
@@ -63,18 +71,21 @@ class Connection(HttpToolsProtocol):
         self._has_asked = False
         self._began = 0.0
         self._timer: asyncio.TimerHandle | None = None
+        self._reading: asyncio.TimerHandle | None = None
+        """Until the client must have gone on reading."""
         self._refusal: tuple[int, str, str] | None = None
         self._is_refused = False
         self._thrown_away = 0
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
+        self._set(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT, _MOST_UNSENT)
         self._arriving = "head"
         if self._shared.has_room(len(self.connections)):
             self._await_more()
         else:
             self._refuse(503, "unavailable", "too many connections (RECOLLECT_LIMITS__CONNECTIONS)")
-            transport.close()
+            self._close()
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._forget()
@@ -127,8 +138,25 @@ class Connection(HttpToolsProtocol):
 
     def on_response_complete(self) -> None:
         super().on_response_complete()
-        if self._arriving is None and self.cycle.response_complete:
-            self._shared.idle[self] = None
+        if self.transport.is_closing():
+            self._await_reader()
+        else:
+            self._rest()
+
+    def timeout_keep_alive_handler(self) -> None:
+        if not self.transport.is_closing():
+            self._close()
+
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        self._shared.idle.pop(self, None)
+        self._await_reader()
+
+    def resume_writing(self) -> None:
+        super().resume_writing()
+        if not self.transport.is_closing():
+            self._stop_awaiting_reader()
+            self._rest()
 
     def send_400_response(self, msg: str) -> None:
         self._refuse(*(self._refusal or (400, "invalid", msg)))
@@ -139,6 +167,7 @@ class Connection(HttpToolsProtocol):
         self._forget()
         self._shared.refused.labels("silent").inc()
         self.connections.discard(self)
+        self._set(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
         self.transport.abort()
 
     def _look(self) -> None:
@@ -195,11 +224,45 @@ class Connection(HttpToolsProtocol):
             self.cycle.disconnected = True
             self.cycle.message_event.set()
         if is_telling or self.pipeline or self.transport.is_closing():
-            self.transport.close()
+            self._close()
             return
         self.transport.write(_written(status, error_body(code, message)))
         self.transport.write_eof()
-        self._timer = self.loop.call_later(_LAST_WORD_SECONDS, self.transport.close)
+        self._timer = self.loop.call_later(_LAST_WORD_SECONDS, self._close)
+
+    def _close(self) -> None:
+        """Once the client has read what was written."""
+        self.transport.close()
+        self._await_reader()
+
+    def _await_reader(self) -> None:
+        if self._reading is None:
+            self._shared.unread[self] = None
+            self._check_reading(None)
+
+    def _check_reading(self, before: int | None) -> None:
+        """Drop a client that has read nothing since `before` bytes were left to send."""
+        left = self.transport.get_write_buffer_size()
+        if before is not None and left >= before:
+            self.drop()
+        else:
+            self._reading = self.loop.call_later(self._limits.body_seconds, self._check_reading, left)
+
+    def _stop_awaiting_reader(self) -> None:
+        self._shared.unread.pop(self, None)
+        if self._reading is not None:
+            self._reading.cancel()
+            self._reading = None
+
+    def _rest(self) -> None:
+        """Wait for the next request, if nothing is under way."""
+        if (
+            self._has_asked
+            and not self._is_answering()
+            and self._arriving is None
+            and not self.flow.write_paused
+        ):
+            self._shared.idle[self] = None
 
     def _is_answering(self) -> bool:
         return bool(self.cycle) and not self.cycle.response_complete
@@ -210,7 +273,11 @@ class Connection(HttpToolsProtocol):
 
     def _forget(self) -> None:
         self._stop_waiting()
+        self._stop_awaiting_reader()
         self._shared.idle.pop(self, None)
+
+    def _set(self, level: int, option: int, value: int | bytes) -> None:
+        self.transport.get_extra_info("socket").setsockopt(level, option, value)
 
     def _stop_timer(self) -> None:
         if self._timer is not None:

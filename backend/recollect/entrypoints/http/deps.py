@@ -14,7 +14,7 @@ from recollect.domain.access import SIGNED_USER_HEADER, USER_HEADER, Caller, sig
 from recollect.entrypoints import SPACE_HEADER
 from recollect.entrypoints.http.access import admit, body_bytes, counted, owner_named
 from recollect.entrypoints.http.guard import SLASH_IN_ID
-from recollect.entrypoints.http.requests import MAX_ID, Id, addressable
+from recollect.entrypoints.http.requests import MAX_ID, Id, addressable, storable
 from recollect.errors import InvalidInput, KeyRequired, UnsupportedMediaType
 from recollect.service.access.keys import identify
 
@@ -146,9 +146,12 @@ def id_in_header(names: str | Sequence[str], request: Request) -> str | None:
 
 
 def _checked_id(field: str, identifier: str) -> str:
-    if not identifier or len(identifier) > MAX_ID or "\x00" in identifier:
-        raise InvalidInput(f"{field}: this is no id", field=field)
-    return identifier
+    try:
+        if identifier and len(identifier) <= MAX_ID:
+            return storable(identifier)
+    except ValueError as error:
+        raise InvalidInput(f"{field}: this is no id: it {error}", field=field) from None
+    raise InvalidInput(f"{field}: this is no id", field=field)
 
 
 def note(request: Request, **ids: str | None) -> None:

@@ -19,7 +19,7 @@ MAX_TEXT = 1_000_000
 """Characters of one message's text: all of it is looked at again and again."""
 
 
-def _storable(text: str) -> str:
+def storable(text: str) -> str:
     """No NUL, no half of a surrogate pair: neither can be stored or sent on."""
     if "\x00" in text:
         raise ValueError("must not contain NUL characters")
@@ -35,10 +35,10 @@ def storable_json(value: Any, depth: int = 0) -> Any:
     if depth > MAX_TEXT_DEPTH:
         raise ValueError(f"must not be nested more than {MAX_TEXT_DEPTH} levels deep")
     if isinstance(value, str):
-        _storable(value)
+        storable(value)
     elif isinstance(value, dict):
         for key, item in value.items():
-            _storable(key)
+            storable(key)
             storable_json(item, depth + 1)
     elif isinstance(value, list):
         for item in value:
@@ -63,15 +63,15 @@ def not_blank(text: str) -> str:
     return text
 
 
-Text = Annotated[str, AfterValidator(_storable)]
-Id = Annotated[str, Field(min_length=1, max_length=MAX_ID), AfterValidator(_storable)]
+Text = Annotated[str, AfterValidator(storable)]
+Id = Annotated[str, Field(min_length=1, max_length=MAX_ID), AfterValidator(storable)]
 ThreadId = Annotated[Id, AfterValidator(addressable)]
 """Of a thread that may be opened by it."""
-MessageId = Annotated[str, Field(min_length=1, max_length=2 * MAX_ID), AfterValidator(_storable)]
-PageMark = Annotated[str, Field(min_length=1, max_length=16 * MAX_ID), AfterValidator(_storable)]
+MessageId = Annotated[str, Field(min_length=1, max_length=2 * MAX_ID), AfterValidator(storable)]
+PageMark = Annotated[str, Field(min_length=1, max_length=16 * MAX_ID), AfterValidator(storable)]
 """May hold two ids, each character of which is escaped."""
-Title = Annotated[str, Field(max_length=1000), AfterValidator(_storable)]
-Tag = Annotated[str, Field(min_length=1, max_length=200), AfterValidator(_storable)]
+Title = Annotated[str, Field(max_length=1000), AfterValidator(storable)]
+Tag = Annotated[str, Field(min_length=1, max_length=200), AfterValidator(storable)]
 Tags = Annotated[list[Tag], Field(max_length=100)]
 Objects = Annotated[list[dict[str, Any]], Field(max_length=1000), AfterValidator(storable_json)]
 Timestamp = Annotated[
@@ -180,7 +180,7 @@ class SearchBody(Body):
     """A search within one user's memory."""
 
     query: Annotated[
-        str, Field(min_length=1, max_length=10_000), AfterValidator(_storable), AfterValidator(not_blank)
+        str, Field(min_length=1, max_length=10_000), AfterValidator(storable), AfterValidator(not_blank)
     ]
     user_id: Id | None = Field(None, description="Whose memory; unset: the key's user.")
     agent_id: Id | None = Field(

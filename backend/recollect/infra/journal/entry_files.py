@@ -54,6 +54,11 @@ class SqlEntryFileStore(QueueingStore, FileVersions):
         )
         return [_filed(row) for row in found]
 
+    async def places(self) -> dict[tuple[str, str], str]:
+        """By space and id: the file of each entry."""
+        found = await self._database.read("SELECT space, entry_id, path FROM entries")
+        return {(row["space"], row["entry_id"]): row["path"] for row in found}
+
     async def contents(self, path: str) -> tuple[list[FiledEntry], frozenset[str]]:
         """The entries that belong in a file, and the ids of those whose sections have to go from it.
 

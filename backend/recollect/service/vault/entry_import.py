@@ -1,7 +1,9 @@
 """Brings entries and deletions back into an empty journal from their files alone."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
+from types import MappingProxyType
 
 from recollect.domain.entries.entry import EntryChange, KnownEntry
 from recollect.domain.entries.links import origin_ids
@@ -15,8 +17,17 @@ from recollect.domain.forgetting import (
 )
 from recollect.domain.identity import text_digest
 from recollect.domain.job import Job
-from recollect.domain.markdown.entry_document import section_digest
-from recollect.domain.paths import ENTRY_FILE_BYTES, copied_path, entry_owner, is_entry_path, is_own_name
+from recollect.domain.markdown.entry_document import EntryDocument, section_digest
+from recollect.domain.paths import (
+    ENTRY_FILE_BYTES,
+    copies_last,
+    day_of_path,
+    entry_day,
+    entry_owner,
+    is_entry_path,
+    is_own_name,
+)
+from recollect.domain.vault_file import VaultFile
 from recollect.infra.journal.entries import SqlEntryStore
 from recollect.infra.journal.entry_files import SqlEntryFileStore
 from recollect.infra.vault import Vault
@@ -26,27 +37,47 @@ from recollect.service.vault.reader import without_copies
 
 Deleted = frozenset[tuple[str, str]]
 """Spaces and ids of entries."""
+Places = Mapping[tuple[str, str], str]
+"""By space and id of each entry: the path of its file."""
 
 
 async def import_entries(
-    vault: Vault, store: SqlEntryFileStore, deleted: Deleted = frozenset()
+    vault: Vault,
+    store: SqlEntryFileStore,
+    deleted: Deleted = frozenset(),
+    known: Places = MappingProxyType({}),
 ) -> tuple[int, list[str]]:
     """Import every file of entries. The threads that they cite must be in the journal already.
 
     Returns the number of entries, and the problems. What can't be read stays in its file and is reported. Of two
-    entries with one id the first is kept. `deleted` entries, and lines of a profile made of these alone, are left out
-    and removed from the files.
+    entries with one id that one is kept whose place is `known`, else the one in the file of its day. `deleted` entries,
+    and lines of a profile made of these alone, are left out and removed from the files.
     """
     count, problems = 0, list[str]()
-    finder, taken = SourceFinder(store), dict[tuple[str, str], str]()
+    finder = SourceFinder(store)
     listed, _ = await without_copies(store, await vault.list_files(), ours=is_own_name)
-    # What may be a copy comes last: it must not take the place of what it is a copy of.
-    for path in sorted(filter(is_entry_path, listed), key=lambda path: copied_path(path) is not None):
+    paths = sorted(filter(is_entry_path, listed), key=copies_last)
+    places = await _places(vault, store, paths, known)
+    for path in paths:
         try:
-            count += await _import_file(vault, store, finder, path, taken, deleted, problems)
+            count += await _import_file(vault, store, finder, path, places, deleted, problems)
         except ValueError as error:
             problems.append(f"{path}: {error}")
     return count, problems
+
+
+async def _places(vault: Vault, store: SqlEntryFileStore, paths: Iterable[str], known: Places) -> Places:
+    """Which of the files that hold an entry counts: a copy must not take the place of what it is a copy of."""
+    best: dict[tuple[str, str], tuple[int, str]] = {}
+    for path in paths:
+        with suppress(ValueError):
+            _, space, document = await _read(vault, store, path)
+            for name, entry in document.intact.items():
+                is_of_day = day_of_path(path) == entry_day(entry.when)
+                rank = 0 if known.get((space, name)) == path else 1 if is_of_day else 2
+                if (space, name) not in best or rank < best[space, name][0]:
+                    best[space, name] = rank, path
+    return {entry: path for entry, (_, path) in best.items()}
 
 
 async def _import_file(
@@ -54,23 +85,18 @@ async def _import_file(
     store: SqlEntryFileStore,
     finder: SourceFinder,
     path: str,
-    taken: dict[tuple[str, str], str],
+    places: Places,
     deleted: Deleted,
     problems: list[str],
 ) -> int:
-    found = await vault.look(path, ENTRY_FILE_BYTES)
-    if found is None:
-        return 0
-    if await store.is_deleted(path, *found.digests):
-        raise ValueError("it was deleted; this copy was left out")
-    space, document = await read_entries(store, path, found)
+    found, space, document = await _read(vault, store, path)
     known, leaving = [], []
     for written in document.written.values():
         if not written.is_intact:
             continue
         by_hand_at = None if written.has_id else found.modified
         entry = await entry_in_file(finder, space, path, written, by_hand_at=by_hand_at)
-        if (other := taken.setdefault((space, entry.entry_id), path)) != path:
+        if (other := places.get((space, entry.entry_id), path)) != path:
             problems.append(f"{path}: {entry.entry_id} is in {other} too; this one was left out")
         elif await finder.came_from_forgotten(space, entry.owner, entry.entry):
             problems.append(f"{path}: {entry.entry_id} came from a forgotten message; it was left out")
@@ -88,6 +114,15 @@ async def _import_file(
     )
     problems += [f"{path}:{problem.line}: {problem.message}" for problem in document.problems]
     return len(known)
+
+
+async def _read(vault: Vault, store: SqlEntryFileStore, path: str) -> tuple[VaultFile, str, EntryDocument]:
+    found = await vault.look(path, ENTRY_FILE_BYTES)
+    if found is None:
+        raise ValueError("it was removed meanwhile")
+    if await store.is_deleted(path, *found.digests):
+        raise ValueError("it was deleted; this copy was left out")
+    return found, *await read_entries(store, path, found)
 
 
 def _is_deleted(known: KnownEntry, deleted: Deleted) -> bool:

@@ -2,6 +2,7 @@
 
 import json
 import resource
+import select
 import socket
 import threading
 import time
@@ -38,6 +39,24 @@ def connected(server: Server, begun: bytes = b"") -> socket.socket:
     client = socket.create_connection((host, int(port)), timeout=20)
     client.sendall(begun)
     return client
+
+
+def unread(server: Server, requests: int = 60) -> socket.socket:
+    """A client that asks for more than its buffers hold, and reads nothing."""
+    client = socket.socket()
+    client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    client.settimeout(20)
+    host, _, port = server.address.removeprefix("http://").rpartition(":")
+    client.connect((host, int(port)))
+    client.sendall(b"GET /openapi.json HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n" * requests)
+    return client
+
+
+def is_closed(client: socket.socket, milliseconds: int) -> bool:
+    """Whether the server closes it within this time. Reads nothing."""
+    closed = select.poll()
+    closed.register(client, 0)
+    return bool(closed.poll(milliseconds))
 
 
 def told(client: socket.socket) -> tuple[int, str]:
@@ -115,6 +134,20 @@ class TestTime:
         with client:
             assert client.recv(65536).startswith(b"HTTP/1.1 202 ")
 
+    def test_a_client_that_reads_nothing_is_disconnected(self, strict: Server) -> None:
+        with unread(strict) as client:
+            assert is_closed(client, 20_000)
+
+    def test_a_client_that_reads_slowly_gets_all_of_its_answer(self, strict: Server) -> None:
+        size = int(strict.client.get("/openapi.json").headers["content-length"])
+        with unread(strict, 2) as client:
+            got = 0
+            while got < 2 * size:
+                time.sleep(0.02)  # 800 kB/s: the server's buffers are full for several times 0.3 s.
+                piece = client.recv(16_384)
+                assert piece
+                got += len(piece)
+
     async def test_idle_connections_outlive_those_of_clients(self, home: Home) -> None:
         """Common clients keep theirs for 5 s: a server that closes first breaks the next request."""
         assert door_config(home.app).timeout_keep_alive > 5
@@ -131,6 +164,13 @@ class TestConnections:
             assert told(clients[0]) == (0, "")
             clients[-1].sendall(b"Content-Length: %d\r\n\r\n" % len(ADD) + ADD)
             assert clients[-1].recv(65536).startswith(b"HTTP/1.1 202 ")
+
+    def test_many_clients_that_read_nothing_keep_nobody_out(self, tmp_path: Path) -> None:
+        settings = {"RECOLLECT_LIMITS__CONNECTIONS": "16"}
+        with Server(tmp_path / "home", settings) as server, ExitStack() as stack:
+            clients = [stack.enter_context(unread(server)) for _ in range(24)]
+            assert takes_a_message(server)
+            assert is_closed(clients[0], 20_000)
 
     def test_where_all_are_being_answered_the_next_is_503(self, tmp_path: Path, model: StandInModel) -> None:
         settings = {"RECOLLECT_LIMITS__CONNECTIONS": "2", "RECOLLECT_LLM__BASE_URL": model.base_url}

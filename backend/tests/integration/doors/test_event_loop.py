@@ -1,6 +1,7 @@
 """Long queries and texts, large images, many values and long histories keep the event loop, and so everybody else, for 20 ms at most."""
 
 import base64
+import gc
 import json
 import random
 from collections.abc import AsyncIterator, Callable
@@ -8,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from recollect.entrypoints.http.server import warm_up
 from tests.http_client import Home, Json, longest_pause, message, opened
 from tests.remembering import MortalModel
 
@@ -143,3 +145,12 @@ async def test_a_large_image(home: Home, door: str) -> None:
 
     path = CHAT if door == "openai" else "/api/v1/threads/image/messages"
     assert await pause(home, path, body) < LONGEST
+
+
+async def test_full_garbage_collections_leave_out_what_was_loaded_at_the_start(home: Home) -> None:
+    """Each would hold up every thread for a tenth of a second."""
+    try:
+        await warm_up(home.app)
+        assert gc.get_freeze_count() > 100_000
+    finally:
+        gc.unfreeze()

@@ -48,6 +48,7 @@ WITH_THE_SPACES_KEY: list[tuple[Asked, list[Any]]] = [
     ((signed("ann"), "", {"user_id": "bob"}), ["ann", 403]),
     ((signed("ann", seconds=-1), "", {}), [401, 401]),
     ((signed(None), "", {}), [401, 401]),
+    ((signed("\ud800"), "", {}), [422, 400]),
     ((signed("ann", secret="another"), "", {}), [401, 401]),
     ((signed("ann", alg="none"), "", {}), [401, 401]),
     (({"X-OpenWebUI-User-Jwt": "no.token.at all"}, "", {}), [401, 401]),

@@ -39,6 +39,9 @@ async def test_past_a_users_limit_adds_wait_and_nobody_elses_do(tmp_path: Path) 
         async with app.jobs.paused():
             assert [await add(f"t{number}", "ann") for number in range(5)] == [202, 202, 202, 429, 429]
             assert await add("t9", "bob") == 202
+            turn = {"role": "user", "content": "hello"}
+            appended = await client.post("/api/v1/threads/t0/turns?user_id=ann", json=turn)
+            assert appended.status_code == 429
             clock.advance(1_000)
             refused = await add_one(client, "t0", "to a thread of hers, whose owner nobody named")
             clock.advance(1_000)

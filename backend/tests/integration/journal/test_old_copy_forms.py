@@ -1,5 +1,6 @@
 """An old copy is told from an edit whatever line ends, byte order mark or name a tool gave it."""
 
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -166,3 +167,32 @@ async def test_a_conflict_copy_of_a_note_is_listed_not_read_and_searched_by_the_
         assert (await names(home), WORD in await found(home)) == ([own[0], own[1], own[3]], False)
         (problem,) = (await verified(home, forgotten=True))["problems"]
         assert problem.startswith(f"{ANNS}/notes/{copies[0]}: a conflict copy that holds")
+
+
+@pytest.mark.parametrize("has_journal", [True, False], ids=["over the journal", "from the vault alone"])
+@pytest.mark.parametrize("name", ["2000-01-01.md", "{} - Copy.md", "{}-DESKTOP.md"])
+async def test_a_rebuild_takes_no_old_copy_beside_a_file_for_its_source(
+    tmp_path: Path, name: str, has_journal: bool
+) -> None:
+    vault = tmp_path / "home/vault"
+    day, preset = vault / TODAY, vault / "default/presets/brief.md"
+    async with opened(tmp_path / "home") as home:
+        await home.put(fact(1), fact(2, f"Ann saw a {WORD}."))
+        await tell(home, "PUT", "presets/brief", {"instructions": "Be brief."})
+        await home.drain()
+        for file in (day, preset):
+            shutil.copy(file, tmp_path / file.name)
+        await tell(home, "PATCH", "memory/entries/fa-1", {"text": "Ann likes number 11.", "user_id": "ann"})
+        await tell(home, "DELETE", "memory/entries/fa-2", user_id="ann")
+        await tell(home, "PUT", "presets/brief", {"instructions": "Be very brief."})
+        await home.drain()
+    for file in (day, preset):
+        shutil.copy(tmp_path / file.name, file.with_name(name.format(file.stem)))
+    if not has_journal:
+        (tmp_path / "home/journal.db").unlink()
+    await rebuild_home(quiet(tmp_path / "home"), open_home)
+    async with opened(tmp_path / "home") as home:
+        await look(home)
+        assert await texts(home) == ["Ann likes number 11."]
+        presets = (await tell(home, "GET", "presets"))["presets"]
+        assert "Be very brief." in [each["instructions"] for each in presets]

@@ -1,12 +1,18 @@
 """What looks like a secret stays in the transcript: no memory holds it, and no server elsewhere gets to see it."""
 
 import json
+import re
+import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from recollect.infra import secrets
 from recollect.infra.secrets import MASK, mask_secrets
 from tests.http_client import Json
 from tests.processes import StandInModel
@@ -52,6 +58,47 @@ def test_a_text_made_of_the_beginnings_of_secrets_takes_time_by_its_length(bait:
 
     seconds(1_000)
     assert seconds(400_000) < 8 * 4 * max(seconds(100_000), 0.01)
+
+
+PIECES = [
+    "4111", " ", "-", "1111 1111 1111 1111", "3782 822463 10005", ",", "x", "-----BEGIN PRIVATE KEY-----", "-----",
+    "-----BEGIN RSA PRIVATE KEY-----", "-----END PRIVATE KEY-----", "END A-----", "BEGIN PRIVATE KEY",
+]  # fmt: skip
+KEY = re.compile(
+    r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY[A-Z ]{0,20}-----.*?(?:-----END [A-Z0-9 ]{0,60}-----|\Z)",
+    re.DOTALL,
+)
+
+
+@given(text=st.lists(st.sampled_from(PIECES), max_size=30).map("".join), at_once=st.integers(1, 40))
+def test_a_search_in_pieces_finds_what_a_search_of_the_whole_finds(text: str, at_once: int) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(secrets, "_AT_ONCE", at_once)
+        for card in secrets._CARDS:
+            found = [each.span() for each in secrets._matches(card, text)]
+            assert found == [each.span() for each in card.finditer(text)]
+        assert list(secrets._private_keys(text)) == [each.span() for each in KEY.finditer(text)]
+
+
+class Watched:
+    """A pattern that says how much it was given to search."""
+
+    def __init__(self, pattern: re.Pattern[str], searched: list[int]) -> None:
+        self._pattern, self._searched = pattern, searched
+
+    def finditer(self, text: str, at: int = 0, end: int = sys.maxsize) -> Iterator[re.Match[str]]:
+        self._searched.append(min(end, len(text)) - at)
+        return self._pattern.finditer(text, at, end)
+
+
+def test_no_call_searches_so_much_that_other_threads_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    searched: list[int] = []
+    for name in ("_KEY_BEGIN", "_KEY_END"):
+        monkeypatch.setattr(secrets, name, Watched(getattr(secrets, name), searched))
+    monkeypatch.setattr(secrets, "_CARDS", [Watched(card, searched) for card in secrets._CARDS])
+    mask_secrets("-----BEGIN PRIVATE KEY-----" + "hello world " * 80_000)
+    assert sum(searched) > 3_000_000
+    assert max(searched) < 150_000
 
 
 def test_a_password_in_an_address_is_masked_and_the_address_is_not() -> None:

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 from fastapi import APIRouter, Query, Request, Response
 
 from recollect.domain.images import media_type
-from recollect.domain.model import Thread, ThreadCursor, Turn
+from recollect.domain.model import Append, Thread, ThreadCursor, Turn
 from recollect.entrypoints.http import answers
 from recollect.entrypoints.http.deps import Calling, Home, OpenedId, PathId, UserQuery, note
 from recollect.entrypoints.http.direct_route import BodyRoute
@@ -178,12 +178,15 @@ async def get_turn(
 @router.post(
     "/{thread_id}/turns",
     status_code=201,
-    responses={**documented(404, 409), 200: {"model": answers.TurnAnswer}},
+    responses={**documented(404, 409, 429), 200: {"model": answers.TurnAnswer}},
 )
 async def add_turn(
     home: Home, caller: Calling, thread_id: OpenedId, body: TurnBody, request: Request, response: Response
 ) -> answers.TurnAnswer:
     """Append one turn, without a model. 200 instead of 201: that `message_id` was there already."""
+    append = Append(caller.space, thread_id, (), caller.acting_for(body.user_id))
+    overtaken, backlog = home.search.indexer.overtaken, home.settings.limits.backlog
+    await threads.refuse_backlog(home.THREADS, home.jobs, overtaken, home.quotas, append, 0, backlog)
     stored, new = await add_turn_with_images(
         home.THREADS, home.images, caller, thread_id, body.user_id, body.new_turn(home.clock())
     )
