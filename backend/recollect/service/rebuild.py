@@ -33,7 +33,7 @@ from recollect.infra.vault import Vault
 from recollect.service.coordination import Progress, no_progress, now_ms
 from recollect.service.recall.indexer import Indexer
 from recollect.service.vault.entry_files import EntryFiles
-from recollect.service.vault.entry_import import import_entries, read_deletions
+from recollect.service.vault.entry_import import Places, import_entries, read_deletions
 from recollect.service.vault.people_files import PeopleFiles
 from recollect.service.vault.reader import without_copies
 from recollect.service.vault.sweep import VaultSweep
@@ -142,8 +142,7 @@ class _OldJournal:
     turns: int = 0
     remembered: Remembered | None = None
     """None where it can't be read."""
-    places: dict[tuple[str, str], str] = field(default_factory=dict)
-    """By space and id of each entry: the path of its file."""
+    places: Places = field(default_factory=dict)
     people_files: set[str] = field(default_factory=set)
     lost: list[str] = field(default_factory=lambda: list(_JOURNAL_ONLY))
 
@@ -265,11 +264,8 @@ async def rebuild(
 async def rebuild_people(
     vault: Vault, people: SqlPresetStore, report: RebuildReport, known: Collection[str] = ()
 ) -> None:
-    """Read every preset and all preferences of the vault into an empty journal. Of two with one name a `known` file
-    counts.
-    """
+    """Read every preset and all preferences into an empty journal. Of two with one name a `known` file counts."""
     listed, _ = await without_copies(people, await vault.list_files(), ours=is_own_name)
-    # What may be a copy comes last: it must not take the place of what it is a copy of.
     for path in sorted(
         filter(is_people_file, listed), key=lambda path: (path not in known, copies_last(path))
     ):
