@@ -136,7 +136,7 @@ class MemorizeSettings(_Group):
     )
     max_turns: int = Field(40, ge=2, le=1000, description="Most messages in a memcell.")
     max_chars: int = Field(
-        6_500, ge=100, description="Most characters in a memcell; of long messages only a part counts."
+        9_000, ge=100, description="Most characters in a memcell; of long messages only a part counts."
     )
     language: str | None = Field(
         None,

@@ -43,7 +43,7 @@ class BoundaryRules:
 
     gap_ms: int = 30 * 60_000
     max_turns: int = 40
-    max_chars: int = 6_500
+    max_chars: int = 9_000
     """As far as they count."""
     min_topic_turns: int = 16
 

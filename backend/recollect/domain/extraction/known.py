@@ -15,7 +15,7 @@ MOST_READ = 1_000
 """Of an owner's facts, the newest are compared with the cell."""
 _MOST_NEAR = 20
 _MOST_LINES = 30
-_MOST_CHARS = 2_000
+_MOST_CHARS = 1_500
 _LOOKED_AT = 4_000
 """Characters of a message."""
 

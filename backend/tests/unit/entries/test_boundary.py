@@ -97,7 +97,7 @@ RESULT = turn(role="tool")
         pytest.param({}, chat(*["Why?", "a long answer " * 400] * 20), [], id="long answers hardly count"),
         pytest.param({}, [turn("pasted " * 5_000)] * 6, [], id="of what was pasted a part counts"),
         pytest.param(
-            {}, [turn("said in many words " * 40)] * 9, [Cut(8, "length")], id="people's words count"
+            {}, [turn("said in many words " * 40)] * 12, [Cut(11, "length")], id="people's words count"
         ),
         pytest.param(
             {"max_turns": 2},

@@ -45,7 +45,7 @@ def test_as_many_are_listed_as_the_prompt_has_room_for() -> None:
     assert len(nearest(TALK, facts, {each.entry_id for each in facts})) == 30
     assert len(nearest(TALK, facts, ())) == 20
     long = [fact(f"fa-{n:03d}", f"Berlin {n} {'x' * 390}") for n in range(30)]
-    assert len(nearest(TALK, long, ())) == 10
+    assert len(nearest(TALK, long, ())) == 7
 
 
 def test_the_same_facts_are_listed_in_the_same_order_however_they_are_read() -> None:
