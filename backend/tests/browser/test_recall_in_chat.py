@@ -31,7 +31,7 @@ def test_a_memory_of_one_thread_is_used_in_another_and_leads_to_its_source(site:
     expect(page.get_by_role("log")).to_contain_text("Lisbon")
     page.get_by_role("button", name=re.compile(r"memor(y|ies) used")).click()
     used = page.get_by_role("list", name="Memories used for this answer")
-    expect(used).to_contain_text("I live in Lisbon.")
+    expect(used).to_contain_text("rita lives in Lisbon.")
     used.get_by_role("link", name=re.compile("^Said")).first.click()
     expect(page).to_have_url(re.compile(r"#/chat/first/t-1"))
     expect(page.get_by_role("log")).to_contain_text("I live in Lisbon.")

@@ -272,7 +272,10 @@ def overlaps(log: Iterable[Mapping[str, Any]]) -> list[str]:
 
 
 def beside_chats(log: Iterable[Mapping[str, Any]]) -> tuple[int, list[str]]:
-    """How many background calls there were, and what those asked for that were at the model together with a chat."""
+    """How many background calls there were, and what those asked for that began while a chat was at the model.
+
+    One that a chat finds there is dropped, and the chat waits for its end no longer than half a second.
+    """
     chats: list[tuple[int, int, str]] = []
     background: list[tuple[int, int, str]] = []
     for call in log:
@@ -280,8 +283,8 @@ def beside_chats(log: Iterable[Mapping[str, Any]]) -> tuple[int, list[str]]:
         calls.append((call["started"], call["ended"] or call["started"], str(call.get("asks"))))
     return len(background), [
         asks
-        for began, ended, asks in background
-        if any(began < chat_ended and chat_began < ended for chat_began, chat_ended, _ in chats)
+        for began, _, asks in background
+        if any(chat_began < began < chat_ended for chat_began, chat_ended, _ in chats)
     ]
 
 

@@ -18,7 +18,7 @@ import pytest
 from recollect.entrypoints.cli.conversation import TASTE, Conversation, Screen, Wishes
 from tests.chatting import with_backend
 from tests.forking import Forked
-from tests.http_client import add, coverage, drained, message, turns
+from tests.http_client import add, coverage, jobs, message, turns
 from tests.processes import Server, StandInModel, environment, recollect, recollect_json, wait_until
 
 COUNTING = "one two three four five six seven eight nine ten eleven"
@@ -190,7 +190,7 @@ def test_an_incognito_thread_is_forgotten_at_the_end(
         recollect(server.home, "chat", "-", "hush", "--incognito", "--json", settings=settings).stdout
     )
     assert server.client.get(f"/api/v1/threads/{told['thread_id']}").status_code == 404
-    drained(server.client)
+    wait_until(lambda: "purge" not in {job["kind"] for job in jobs(server.client)}, "it is purged")
     taken = recollect(server.home, "chat", thread, "hello", settings=settings)
     assert taken.returncode == 0
     refused = recollect(server.home, "chat", thread, "hush", "--incognito", settings=settings)

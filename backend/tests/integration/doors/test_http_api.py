@@ -155,9 +155,9 @@ class TestOperations:
         await home.add("t1", "one", "two")
         await add_one(home.client, "t1", "rules", role="system")
         await home.client.post("/api/v1/memory/flush", json={"session_id": "t1"})
-        await home.add("t2", "three")
         await home.add("t3", "four")
         await home.client.delete("/api/v1/threads/t3")
+        await home.add("t2", "three")
         counted = await home.coverage()
         assert [counted[name] for name in ("messages", "celled", "buffered", "skipped", "forgotten", "missing")] == [
             5, 2, 1, 1, 1, 0,
