@@ -50,14 +50,14 @@ async def _no_jobs(app: App) -> bool:
 
 
 async def everything(app: App) -> dict[str, object]:
-    """All of the home but its jobs: every row, and every file of the vault."""
+    """All of the home but its jobs, and how far the index is, which follows by itself: every row, every file."""
     tables = [
         row["name"] for row in await app.database.read("SELECT name FROM sqlite_master WHERE type = 'table'")
     ]
     found: dict[str, object] = {
         table: await app.database.read(f"SELECT * FROM {table}")
         for table in tables
-        if table not in ("jobs", "sqlite_sequence")
+        if table not in ("jobs", "sqlite_sequence", "index_progress")
     }
     root = app.settings.vault_path
     files = {path.relative_to(root): path.read_bytes() for path in root.rglob("*") if path.is_file()}
