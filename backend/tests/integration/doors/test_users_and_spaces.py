@@ -253,7 +253,7 @@ class TestTwoUsersWithOneThreadId:
             turn_ids,
             added.json()["receipts"][0]["status"],
             [each.headers["X-Recollect-Thread"] for each in (door, chat)],
-            len(flushed.json()["memcells"]),
+            bool(flushed.json()["memcells"]),  # How many are left to close depends on the pauses.
         ]
 
     async def _everything(self, home: Home, client: httpx2.AsyncClient, user: str) -> str:
