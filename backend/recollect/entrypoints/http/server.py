@@ -6,7 +6,8 @@ import logging
 import signal
 import socket
 import sys
-from collections.abc import AsyncIterator, Iterator
+import time
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from functools import cache, partial
 from pathlib import Path
@@ -52,6 +53,9 @@ STOP_SECONDS = 10
 ANSWER_SECONDS = 8.0
 """How long answers under way have; then they end, are stored as far as they got, and their clients are told."""
 _refused = errors.for_either_door(errors.render_known)
+_COLLECT_EVERY = 60.0
+"""Seconds after which garbage is collected even while requests are under way."""
+_NEVER = 1_000_000_000
 ANY_ADDRESS = "0.0.0.0"  # noqa: S104 - compared with, never bound by itself
 
 
@@ -170,7 +174,7 @@ async def serve(app: App) -> None:
         sys.stdout.write(f"Recollect {__version__} is listening on {address} (home: {settings.home})\n")
         sys.stdout.flush()
         loop = asyncio.get_running_loop()
-        warming = asyncio.create_task(warm_up(app))
+        caring = asyncio.create_task(_warm_up_and_collect(app, server))
         ending: list[asyncio.Task[None]] = []
 
         def stop(number: signal.Signals) -> None:
@@ -182,8 +186,8 @@ async def serve(app: App) -> None:
         try:
             await server.serve(sockets=[listener])
         finally:
-            warming.cancel()
-            await asyncio.gather(warming, *ending, return_exceptions=True)
+            caring.cancel()
+            await asyncio.gather(caring, *ending, return_exceptions=True)
 
 
 async def warm_up(app: App) -> None:
@@ -193,6 +197,27 @@ async def warm_up(app: App) -> None:
     """
     await app.warm_up()
     gc.freeze()
+
+
+async def _warm_up_and_collect(app: App, server: uvicorn.Server) -> None:
+    await warm_up(app)
+    await collect_between_requests(lambda: bool(server.server_state.tasks))
+
+
+async def collect_between_requests(is_busy: Callable[[], bool]) -> None:
+    """Run full garbage collections, which hold up every thread, while no request is under way."""
+    young, middle, enough = gc.get_threshold()
+    gc.set_threshold(young, middle, _NEVER)
+    last = time.monotonic()
+    try:
+        while True:
+            await asyncio.sleep(1)
+            is_late = time.monotonic() - last > _COLLECT_EVERY
+            if gc.get_count()[2] >= enough and (is_late or not is_busy()):
+                gc.collect()
+                last = time.monotonic()
+    finally:
+        gc.set_threshold(young, middle, enough)
 
 
 @asynccontextmanager

@@ -1,5 +1,6 @@
 """Long queries and texts, large images, many values and long histories keep the event loop, and so everybody else, for 20 ms at most."""
 
+import asyncio
 import base64
 import gc
 import json
@@ -9,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from recollect.entrypoints.http.server import warm_up
+from recollect.entrypoints.http.server import collect_between_requests, warm_up
 from tests.http_client import Home, Json, longest_pause, message, opened
 from tests.remembering import MortalModel
 
@@ -154,3 +155,27 @@ async def test_full_garbage_collections_leave_out_what_was_loaded_at_the_start(h
         assert gc.get_freeze_count() > 100_000
     finally:
         gc.unfreeze()
+
+
+async def test_full_garbage_collections_wait_for_a_moment_without_requests() -> None:
+    usual, busy, collected = gc.get_threshold(), True, asyncio.Event()
+
+    def note(phase: str, info: dict[str, int]) -> None:
+        if phase == "stop" and info["generation"] == 2:
+            collected.set()
+
+    collecting = asyncio.create_task(collect_between_requests(lambda: busy))
+    await asyncio.sleep(0)
+    gc.callbacks.append(note)
+    try:
+        kept = [[number] for number in range(20 * usual[0] * usual[1])]
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(collected.wait(), 2.5)
+        busy = False
+        await asyncio.wait_for(collected.wait(), 30)
+    finally:
+        gc.callbacks.remove(note)
+        collecting.cancel()
+        await asyncio.gather(collecting, return_exceptions=True)
+    assert kept
+    assert gc.get_threshold() == usual
