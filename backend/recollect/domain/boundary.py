@@ -21,7 +21,7 @@ from recollect.domain.recall.words import words_asked_for, words_in
 _ENOUGH_SAID = 20
 """The least weight of a message that can start a topic: a shorter one may be a follow-up."""
 _COUNTED = 1_000
-"""So many characters of a message count towards a memcell's length: what is longer was pasted or fetched."""
+"""So many characters of a message count, for a memcell's length and topic: what is longer was pasted or fetched."""
 _COUNTED_OF_ANSWER = 60
 """And so many of an assistant's answer: facts come from people's words, and cells should hold enough of these."""
 _KNOWN_SHARE = 0.25
@@ -199,12 +199,12 @@ class _OpenCell:
     def _is_left_by(self, turn: Turn) -> bool:
         if turn.role != "user" or len(self._turns) < self._rules.min_topic_turns:
             return False
-        weights = {word: _weight(word) for word in words_asked_for(turn.content)}
+        weights = {word: _weight(word) for word in words_asked_for(turn.content[:_COUNTED])}
         said = sum(weights.values())
         if said < _ENOUGH_SAID:
             return False
         while self._words_unread:
-            self._words.update(words_in(self._words_unread.pop().content))
+            self._words.update(words_in(self._words_unread.pop().content[:_COUNTED]))
         known = sum(weight for word, weight in weights.items() if word in self._words)
         return known < _KNOWN_SHARE * said
 

@@ -75,7 +75,7 @@ class Boundaries:
 
     async def _decide(self, thread: ThreadRef, turns: Sequence[Turn]) -> tuple[list[Cut], str]:
         if self.model is None or self.clock() < self._model_rests_until:
-            return boundary.cuts_by_rules(turns, self.rules), "rules"
+            return await asyncio.to_thread(boundary.cuts_by_rules, turns, self.rules), "rules"
         try:
             answer = await self.model.ask(
                 boundary_prompt(turns),
@@ -89,7 +89,9 @@ class Boundaries:
         except ModelUnavailable as error:
             self._model_rests_until = self.clock() + _REST_MS
             _log.warning("the model found no boundaries, rules decide for a while: %s", error)
-            return boundary.cuts_by_rules(turns, self.rules), f"rules, the model failed: {error}"
+            return await asyncio.to_thread(
+                boundary.cuts_by_rules, turns, self.rules
+            ), f"rules, the model failed: {error}"
 
 
 def _thread_of(job: Job) -> ThreadRef:

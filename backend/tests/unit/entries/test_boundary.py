@@ -133,6 +133,14 @@ def test_a_message_of_other_words_starts_a_new_topic(before: Sequence[str], ques
     assert cuts_by_rules(chat(*before, question), RULES) == [Cut(6, "topic")]
 
 
+def test_what_is_pasted_behind_the_first_words_of_a_message_tells_no_topic() -> None:
+    question = "Where can my grandmother renew her passport before the holidays?"
+    padded = f"{'tomatoes and soil, ' * 60}{question}"
+    answered = f"{GARDEN[-1]} {' ' * 1_000}{question}"
+    assert cuts_by_rules(chat(*GARDEN, padded), RULES) == []
+    assert cuts_by_rules(chat(*GARDEN[:-1], answered, question), RULES) == [Cut(6, "topic")]
+
+
 @pytest.mark.parametrize(
     "said",
     [
