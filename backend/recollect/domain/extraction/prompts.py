@@ -3,7 +3,7 @@
 import hashlib
 import json
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, date, datetime, time, timedelta, tzinfo
 from zoneinfo import ZoneInfo
@@ -88,7 +88,13 @@ TEMPLATE_CHARS = 6_000
 _FIRST_WORDS = 60
 _NAME_CHARS = 64
 _placeholders = re.compile(r"\{\{\s*([^{}\n]{0,40}?)\s*\}\}")
-MEMCELL_PLACEHOLDERS = frozenset(["messages", "user", "others", "date", "language", "categories", "known"])
+MEMCELL_PLACEHOLDERS = frozenset(
+    ["messages", "user", "others", "date", "language", "categories", "case", "known"]
+)
+_CASE = (
+    'what the assistant did with tools: {"task", "steps": [{"tool", "did", "result"}], "outcome": "worked", "failed" '
+    'or "unclear", "lesson": for the next time, "turns": [numbers]}, without secrets.'
+)
 KNOWN_CHARS = 200
 """Of a known fact."""
 _MOST_OTHERS = 12
@@ -180,8 +186,7 @@ def numbered_lines(turns: Sequence[Turn], room: int, head: Callable[[int, Turn],
     heads = [head(number, turn) for number, turn in enumerate(shown, 1)]
     room -= sum(len(head) + 2 for head in heads)
     # Where tools were used, what they did is the matter; else it is what people said.
-    uses_tools = any(turn.role == "tool" or turn.tool_calls for turn in shown)
-    lines_in = quoted_lines if uses_tools else lines_of_people
+    lines_in = quoted_lines if _uses_tools(shown) else lines_of_people
     share = room
     while True:
         lines = lines_in(shown, share)
@@ -190,6 +195,10 @@ def numbered_lines(turns: Sequence[Turn], room: int, head: Callable[[int, Turn],
             return [f"{head} {line}" for head, line in zip(heads, lines, strict=True)]
         # Quoting makes some characters six; less text then fits.
         share = min(share * 97 // 100, share * room // needed)
+
+
+def _uses_tools(turns: Iterable[Turn]) -> bool:
+    return any(turn.role == "tool" or turn.tool_calls for turn in turns)
 
 
 def called(cell: CellText) -> str:
@@ -210,6 +219,7 @@ def _values(cell: CellText, known: Mapping[str, str]) -> dict[str, str]:
         "date": date_of(cell),
         "language": one_line(cell.language) or "the language of the conversation",
         "categories": ", ".join(json_quoted(each) for each in CATEGORIES),
+        "case": _CASE if _uses_tools(cell.turns) else "null.",
         "known": "\n".join(_known_lines(known)) or "none",
     }
 

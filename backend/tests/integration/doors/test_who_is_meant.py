@@ -45,15 +45,16 @@ async def test_what_somebody_does_not_eat_ends_no_diet(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("user", ["me", "u-123"])
 async def test_who_tells_a_model_their_name_has_a_page_from_the_first_day(tmp_path: Path, user: str) -> None:
-    fact = {"turns": [1], "subject": "user"}
+    quotes = [{"message": 1, "words": "My name is Ann and I live in Berlin."}]
+    fact = {"about": "user", "when": None, "until": None, "quotes": quotes, "replaces": [], "ends": []}
     answer = {
-        "title": "",
-        "episode": "",
+        "episode": None,
         "facts": [
-            {**fact, "text": "Ann's name is Ann.", "attribute": "name", "value": "Ann"},
-            {**fact, "text": "Ann lives in Berlin.", "attribute": "lives_in", "value": "Berlin"},
+            {**fact, "text": "Ann's name is Ann.", "category": "identity"},
+            {**fact, "text": "Ann lives in Berlin.", "category": "home"},
         ],
         "foresight": [],
+        "case": None,
     }
     messages = said([("user", "My name is Ann and I live in Berlin.")], user=user)
     with MortalModel() as model:
@@ -63,4 +64,4 @@ async def test_who_tells_a_model_their_name_has_a_page_from_the_first_day(tmp_pa
             assert await texts(home, "profile") == ["Ann lives in Berlin.", "Ann's name is Ann."]
             await remember(home, "t2", said(TALK, start=MAY_8 + DAY, prefix="n", user=user), user_id=user)
         asked = [str(body) for body in model.calls()["bodies"] if "The person is called" in str(body)]
-        assert "The person is called Ann." in asked[-1]
+        assert "Ann's name is Ann." in asked[-1]

@@ -167,6 +167,16 @@ def test_the_prompt_says_who_else_speaks_and_in_which_language_to_write() -> Non
     assert system["content"].startswith("nobody, German")
 
 
+def test_a_case_is_asked_for_only_where_tools_were_used() -> None:
+    tool = replace(CELL.turns[1], turn_id="t-3", role="tool", content="done")
+    asked = [
+        memcell_messages("{{case}} {{messages}}", cell)[0]["content"]
+        for cell in (CELL, replace(CELL, turns=(*CELL.turns, tool)))
+    ]
+    assert [text.startswith("null.") for text in asked] == [True, False]
+    assert '"lesson"' in asked[1]
+
+
 # After a chat's own prompt
 
 
