@@ -308,7 +308,7 @@ def _user_name(stored: StoredCell) -> str:
 def _told(extracted: Extracted, kind: Kind) -> JsonObject:
     refused = Counter(each.reason for each in extracted.extraction.refused if each.kind == kind)
     told: JsonObject = {"by": extracted.by, "cost": extracted.cost, "refused": dict(refused)}
-    told["secrets_masked"] = extracted.secrets_masked
+    told |= {"secrets_masked": extracted.secrets_masked, "messages_cut": extracted.messages_cut}
     if extracted.extraction.is_missing(kind):
         told |= {
             "state": "failed",
