@@ -21,6 +21,8 @@ from tests.job_bench import SOON, queue_now
 def home_settings(home: Path) -> Settings:
     return Settings(
         home=home,
+        embedding={"kind": "none"},
+        llm={"discover": False},
         transcript_delay_ms=0,
         memorize=MemorizeSettings(delay_ms=0, pause_seconds=0),
         jobs=JobSettings(stop_seconds=1),
@@ -42,7 +44,11 @@ async def say(app: App, *texts: str, thread_id: str = "t1", tags: tuple[str, ...
 
 
 async def at_rest(app: App) -> None:
+    """No job waits, and what follows by itself has followed: the watch of the vault, and the index."""
     await eventually(lambda: _no_jobs(app))
+    await app.vault_sweep.sweep()
+    await eventually(lambda: _no_jobs(app))
+    await app.search.indexer.settled()
 
 
 async def _no_jobs(app: App) -> bool:
