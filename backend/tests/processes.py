@@ -160,7 +160,7 @@ class Server:
 class ModelServer:
     """A model's server that prints its port when it is ready, for as long as the `with` block runs."""
 
-    seconds: ClassVar[float] = 30
+    seconds: ClassVar[float] = 60
     """For one answer."""
     headers: ClassVar[Mapping[str, str]] = {}
 
@@ -205,6 +205,10 @@ class StandInModel(ModelServer):
         if "timed_out" in calls:
             raise TimeoutError(f"{calls['in_flight']} calls are in flight, not {in_flight}")
         return calls
+
+    def calls_of_chats(self) -> list[dict[str, Any]]:
+        """The bodies of chats, which belong to a session; those of background work do not, and come at any time."""
+        return [body for body in self.calls()["bodies"] if "session_id" in body]
 
     def log(self) -> list[dict[str, Any]]:
         """Of every completion so far who asked for what, without the messages."""
