@@ -37,7 +37,7 @@ class MortalModel(StandInModel):
     """The stand-in model, which can be brought back to life at the address that it had."""
 
     def revive(self) -> None:
-        self.process.wait(10)
+        self.process.wait(30)
         end(self.process)
         self.process = self._started(int(self.base_url.rpartition(":")[2]))
         self._announced_port()
@@ -90,7 +90,7 @@ async def tell(home: Home, thread: str, messages: Sequence[Json], **fields: Any)
     (await home.client.post("/api/v1/memory/add", json=body)).raise_for_status()
 
 
-async def flush(home: Home, thread: str, timeout: float = 20) -> Json:
+async def flush(home: Home, thread: str, timeout: float = 60) -> Json:
     body = {"session_id": thread, "timeout": timeout}
     answer: Json = (await home.client.post("/api/v1/memory/flush", json=body)).raise_for_status().json()
     return answer

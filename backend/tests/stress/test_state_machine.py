@@ -186,7 +186,7 @@ class Machine(RuleBasedStateMachine):
     @rule(pick=PICKS)
     def flush(self, pick: int) -> None:
         owner, thread = chosen(sorted(self.threads), pick)
-        body = {"session_id": thread, "user_id": owner, "timeout": 30}
+        body = {"session_id": thread, "user_id": owner, "timeout": 60}
         answer = self.call("POST", "/api/v1/memory/flush", json=body)
         assert (answer.status_code, answer.json()["buffered"]) == (OK, 0), answer.text
 
