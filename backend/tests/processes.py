@@ -25,7 +25,7 @@ T = TypeVar("T")
 Process = subprocess.Popen[str] | Forked
 
 
-def wait_until(condition: Callable[[], T], what: str, *, seconds: float = 30, every: float = 0.02) -> T:
+def wait_until(condition: Callable[[], T], what: str, *, seconds: float = 60, every: float = 0.02) -> T:
     """The first true value of `condition`; TimeoutError, naming `what`, when there is none in time."""
     deadline = time.monotonic() + seconds
     while True:

@@ -34,7 +34,7 @@ def texts(client: httpx2.Client, query: str, **fields: Any) -> list[str]:
     return [hit["text"] for hit in search(client, query, **fields)["hits"]]
 
 
-def indexed(client: httpx2.Client, *, embedded: bool = False, seconds: float = 30, **query: str) -> Json:
+def indexed(client: httpx2.Client, *, embedded: bool = False, seconds: float = 60, **query: str) -> Json:
     """Wait until everything that memory works on is in the index, with `embedded` by its meaning too."""
 
     def complete() -> Json | None:

@@ -186,7 +186,7 @@ class Chatter:
             answer = await self.api.client.get(path, params={"max_turns": 10_000})
             return words in [turn["content"] for turn in answer.json().get("turns", ())]
 
-        await eventually(is_there, seconds=30)
+        await eventually(is_there, seconds=60)
 
     async def wait_later(self, words: str, key: str) -> None:
         """Listens to the end; an answer that failed is asked for again, by the same key, until others were said."""

@@ -276,7 +276,7 @@ class Machine(RuleBasedStateMachine):
         self.shows_only(user, self._search(user, query))
         found = self._hits(user, query)
         if wanted and wanted.message_id not in found:
-            self.run(self.api.indexed(seconds=30))  # What was just said is found a moment later.
+            self.run(self.api.indexed(seconds=60))  # What was just said is found a moment later.
             assert wanted.message_id in self._hits(user, query)
 
     def _hits(self, user: str, query: str) -> set[str]:
@@ -301,7 +301,7 @@ class Machine(RuleBasedStateMachine):
     def rest(self) -> None:
         """Everything that follows catches up: then the files show it, too."""
         self.run(self.home.drain())
-        self.run(eventually(self._is_well, seconds=30))
+        self.run(eventually(self._is_well, seconds=60))
         for user in USERS:
             folder = self.home.app.settings.vault_path / "default" / "users" / user
             self.shows_only(user, [path.read_text("utf-8") for path in folder.rglob("*") if path.is_file()])

@@ -56,7 +56,7 @@ def is_sound(home: Path) -> bool:
 def test_an_edited_turn_is_a_revision_within_two_seconds(
     tmp_path: Path, save: Callable[[Path, str], None]
 ) -> None:
-    """The best of four: a busy machine may be late now and then. All come before the next sweep, a minute later."""
+    """The best of four: a busy machine may be late now and then."""
     with Server(tmp_path / "home", QUICK) as server:
         talk(server, *THREADS)
         before = coverage(server.client)
