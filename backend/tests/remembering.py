@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from recollect.domain.entries.entry import KnownEntry
+from tests.files_under import files_under
 from tests.http_client import Home, Json, opened
 from tests.processes import StandInModel, end
 
@@ -121,9 +122,9 @@ def vault_files(home: Path) -> dict[str, bytes]:
     """Every file of the vault, by its path, but for what a write that was killed left beside its target."""
     vault = home / "vault"
     return {
-        str(path.relative_to(vault)): path.read_bytes()
-        for path in sorted(vault.rglob("*"))
-        if path.is_file() and not _is_left_over(path.name)
+        str(path.relative_to(vault)): content
+        for path, content in files_under(vault).items()
+        if not _is_left_over(path.name)
     }
 
 

@@ -20,6 +20,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from hypothesis.stateful import run_state_machine_as_test as run_machine
 
 from tests.eventually import eventually
+from tests.files_under import files_under
 from tests.http_client import Json, bearer, message, opened, thread_path
 from tests.processes import StandInModel
 from tests.stress.utils import Api, Figures, Size
@@ -304,7 +305,7 @@ class Machine(RuleBasedStateMachine):
         self.run(eventually(self._is_well, seconds=60))
         for user in USERS:
             folder = self.home.app.settings.vault_path / "default" / "users" / user
-            self.shows_only(user, [path.read_text("utf-8") for path in folder.rglob("*") if path.is_file()])
+            self.shows_only(user, [content.decode() for content in files_under(folder).values()])
 
     async def _is_well(self) -> bool:
         """Nothing that people did by way of the API looks like damage."""

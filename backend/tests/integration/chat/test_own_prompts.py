@@ -41,6 +41,7 @@ async def test_a_prompt_that_cannot_be_used_is_named_in_the_receipt_and_on_healt
 
 async def told_of_failure(home: Home) -> Json:
     """What a flush tells of an episode that could not be made; a busy machine may need longer to find that out."""
+    told: Json = {}
     for seconds in (1, 2, 4, 8, 16):
         await tell(home, f"t{seconds}", said(prefix=f"{seconds}-"))
         told = states(await flush(home, f"t{seconds}", timeout=seconds))["episode"]

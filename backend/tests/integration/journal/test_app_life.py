@@ -15,6 +15,7 @@ from recollect.infra.journal.rows import NewJob
 from recollect.settings import JobSettings, MemorizeSettings, Settings
 from tests.eventually import eventually
 from tests.fakes import START
+from tests.files_under import files_under
 from tests.job_bench import SOON, queue_now
 
 
@@ -66,7 +67,7 @@ async def everything(app: App) -> dict[str, object]:
         if table not in ("jobs", "sqlite_sequence", "index_progress")
     }
     root = app.settings.vault_path
-    files = {path.relative_to(root): path.read_bytes() for path in root.rglob("*") if path.is_file()}
+    files = {path.relative_to(root): content for path, content in files_under(root).items()}
     return {**found, "files": files}
 
 

@@ -8,6 +8,7 @@ from typing import Any
 import httpx2
 import pytest
 
+from tests.files_under import files_under
 from tests.http_client import START, Json, add, message, opened, thread_path
 from tests.processes import Server, recollect, recollect_json, wait_until
 from tests.searching import indexed, search, texts, with_model
@@ -236,13 +237,7 @@ def test_a_thread_that_is_deleted_leaves_no_byte_and_no_hit(server: Server, clie
 
 
 def _bytes_under(folder: Path) -> str:
-    contents = []
-    for path in folder.rglob("*"):
-        try:
-            contents.append(path.read_bytes() if path.is_file() else b"")
-        except FileNotFoundError:
-            continue  # The server was faster.
-    return b"\n".join(contents).decode("utf-8", "replace")
+    return b"\n".join(files_under(folder).values()).decode("utf-8", "replace")
 
 
 def test_the_command_line_prints_hits_for_people(server: Server, filled: httpx2.Client) -> None:
