@@ -43,7 +43,9 @@ async def told_of_failure(home: Home) -> Json:
     """What a flush tells of an episode that could not be made; a busy machine may need longer to find that out."""
     told: Json = {}
     for seconds in (1, 2, 4, 8, 16):
-        await tell(home, f"t{seconds}", said(prefix=f"{seconds}-"))
+        # Each time by another user: what one's first memcell waits for, their next ones wait behind.
+        user = f"user {seconds}"
+        await tell(home, f"t{seconds}", said(prefix=f"{seconds}-", user=user), user_id=user)
         told = states(await flush(home, f"t{seconds}", timeout=seconds))["episode"]
         if "error" in told["detail"]:
             break
