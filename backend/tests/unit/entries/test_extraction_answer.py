@@ -242,10 +242,10 @@ def test_no_text_makes_the_reader_raise_anything_but_a_value_error(text: str) ->
     ids=["braces", "strings", "keys", "brackets", "quotes", "a long text"],
 )  # fmt: skip
 def test_a_huge_answer_takes_no_time(text: str) -> None:
-    started = time.monotonic()
+    started = time.thread_time()
     with pytest.raises(ValueError, match="the answer"):
         parse(text)
-    assert time.monotonic() - started < 1
+    assert time.thread_time() - started < 1
 
 
 def test_an_answer_that_is_too_long_counts_as_cut_off() -> None:
