@@ -11,6 +11,7 @@ from recollect.domain.extraction.answer import ANSWER_SCHEMA, CASE_SCHEMA, lacki
 from recollect.domain.extraction.case import CASE_PLACEHOLDERS
 from recollect.domain.extraction.draft import CellText, Draft, Extraction, StoredCell
 from recollect.domain.extraction.ground import ground
+from recollect.domain.extraction.known import listed
 from recollect.domain.extraction.profile_page import PROFILE_PLACEHOLDERS
 from recollect.domain.extraction.prompts import MEMCELL_PLACEHOLDERS, check_template
 from recollect.domain.extraction.skill_making import SKILL_PLACEHOLDERS
@@ -188,7 +189,7 @@ class _Prompt:
 def _prompt(template: str, cell: CellText, known: Mapping[str, KnownEntry]) -> _Prompt:
     """In a thread: long messages take a while to quote."""
     shown = case.shown_with_calls(cell)
-    texts = {short_id: entry.entry.text for short_id, entry in known.items()}
+    texts = {short_id: listed(entry) for short_id, entry in known.items()}
     messages = prompts.memcell_messages(template, shown, texts)
     return _Prompt(
         messages,
