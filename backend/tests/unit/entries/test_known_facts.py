@@ -1,6 +1,7 @@
 """What is shown to the model of what is known: what holds, the nearest first, as much as fits."""
 
 from dataclasses import replace
+from typing import Any
 
 from recollect.domain.entries.entry import KnownEntry
 from recollect.domain.extraction.known import is_ahead, known_without, listed, nearest
@@ -67,7 +68,7 @@ def test_a_cell_is_shown_what_holds_whenever_it_was_said_and_nothing_of_its_own(
     assert ids(known_without("c-1", facts)) == ["fa-held", "fa-later", "fa-dog"]
 
 
-def plan(name: str, text: str, **extra: str) -> KnownEntry:
+def plan(name: str, text: str, **extra: Any) -> KnownEntry:
     return replace(fact(name, text, **extra), kind="foresight", strategy="foresight")
 
 
