@@ -138,6 +138,20 @@ class Known:
     """Those that the new entries name, those that the cell's are linked with, and what superseded any of them."""
     deletions: Sequence[Deletion] = ()
 
+    def after(self, outcome: Outcome) -> "Known":
+        """What there is once another strategy's outcome is stored, with the revisions that there are now."""
+
+        def changed(entries: Sequence[KnownEntry]) -> list[KnownEntry]:
+            return [outcome.put.get(each.entry_id, each) for each in entries if each.entry_id not in gone]
+
+        gone = set(outcome.remove)
+        return replace(
+            self,
+            of_cell=changed(self.of_cell),
+            alike={name: changed(found) for name, found in self.alike.items()},
+            linked=[*changed(self.linked), *outcome.put.values()],
+        )
+
 
 def remember(new: Sequence[Proposal], known: Known) -> Outcome:
     """What this cell says now takes the place of what was written for it before; what a person wrote stays.

@@ -11,6 +11,7 @@ from recollect.domain.extraction.answer import ANSWER_SCHEMA, CASE_SCHEMA, lacki
 from recollect.domain.extraction.case import CASE_PLACEHOLDERS
 from recollect.domain.extraction.draft import CellText, Draft, Extraction, StoredCell
 from recollect.domain.extraction.ground import ground
+from recollect.domain.extraction.known import listed
 from recollect.domain.extraction.profile_page import PROFILE_PLACEHOLDERS
 from recollect.domain.extraction.prompts import MEMCELL_PLACEHOLDERS, check_template
 from recollect.domain.extraction.skill_making import SKILL_PLACEHOLDERS
@@ -118,7 +119,7 @@ class Extractor:
         template = await self.prompts.text(stored.thread.space, "memcell")
         shown = case.shown_with_calls(replace(cell, language=self.language))
         ids = {f"f{number}": entry for number, entry in enumerate(known, 1)}
-        texts = {short_id: entry.entry.text for short_id, entry in ids.items()}
+        texts = {short_id: listed(entry) for short_id, entry in ids.items()}
         kept, cost = await self.model_calls.answer(
             Question(
                 "memcell",

@@ -198,3 +198,21 @@ class TestTheSameStatement:
         outcome = named(home("Porto", 9), home("Porto", 1), home("Berlin", 5), names=("fa-5",))
         assert (outcome.merged, outcome.superseded) == (["fa-1"], ["fa-5"])
         assert outcome.put["fa-5"].ends == 9 * DAY
+
+
+def test_one_strategy_sees_what_another_changed_before_it() -> None:
+    rome = replace(stored(NURSE), kind="foresight", cell="c-0")
+    known = Known([], linked=[rome])
+    first = remember([Proposal(REX, ends=(rome.entry_id,))], known)
+    later = replace(BERLIN, kind="foresight")
+    second = remember([Proposal(later, replaces=(rome.entry_id,))], known.after(first))
+    made = {**first.put, **second.put}
+    ended = made.pop(rome.entry_id)
+    assert (ended.entry.extra["superseded_by"], ended.revision) == (REX.entry_id, rome.revision)
+    assert [each.holds for each in made.values()] == [True, True]
+
+
+def test_what_another_strategy_removed_is_not_there() -> None:
+    gone = Outcome(remove=[BERLIN.entry_id])
+    known = Known([stored(REX)], {NURSE.entry_id: [stored(BERLIN)]}, [stored(BERLIN)]).after(gone)
+    assert (list(known.of_cell), known.alike[NURSE.entry_id], list(known.linked)) == ([stored(REX)], [], [])
