@@ -137,6 +137,10 @@ class Deletion:
     cell: str
     turn_ids: tuple[str, ...]
     """The turns that it came from; for a skill the ids of its cases."""
+    statement: str = ""
+    """A digest of what it said; empty where that is not known."""
+    said: int = 0
+    """When it was said the last time."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
 
+from recollect.domain.entries.consolidate import statement_key
 from recollect.domain.entries.entry import (
     CASES,
     FACTS,
@@ -295,6 +296,9 @@ class Remembering:
             alike={proposal.known.entry_id: await self._alike(proposal.known) for proposal in new},
             linked=await self.entries.linked(space, owner, named),
             deletions=await self.entries.deletions(space, owner, cell),
+            deleted=await self.entries.deleted_statements(
+                space, owner, [statement_key(proposal.known) for proposal in new]
+            ),
         )
 
     async def _alike(self, entry: KnownEntry) -> list[KnownEntry]:

@@ -1,4 +1,4 @@
-"""People of one name stay two, and plans end when they are called off."""
+"""What was deleted stays deleted, people of one name stay two, and plans end when they are called off."""
 
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
@@ -10,7 +10,7 @@ import pytest
 from tests.http_client import Home
 from tests.processes import StandInModel
 from tests.remembering import DAY, MAY_8, entries, remember, remembering, said, states, texts, vault_files
-from tests.standins.where_ann_lives import ANN, ENTRIES
+from tests.standins.where_ann_lives import ANN, ENTRIES, rebuild_from_vault
 
 pytestmark = pytest.mark.slow
 
@@ -37,6 +37,33 @@ async def hear(home: Home, model: StandInModel, text: str, day: int, **made: Any
     told = states(await remember(home, f"day-{day}", messages, **ANN))
     await home.drain()
     return told
+
+
+async def delete(home: Home, text: str) -> None:
+    (known,) = [each for each in await entries(home, "facts") if each.entry.text == text]
+    (await home.client.delete(f"{ENTRIES}/{known.entry_id}", params=ANN)).raise_for_status()
+    await home.drain()
+
+
+async def test_a_deleted_fact_is_made_again_only_from_a_later_message(
+    tmp_path: Path, model: StandInModel
+) -> None:
+    async with opened(tmp_path, model) as home:
+        await hear(home, model, "We are in Porto", 30, facts=[PORTO])
+        await hear(home, model, "Still in Porto", 40, facts=[PORTO])
+        await delete(home, PORTO[0])
+        told = await hear(home, model, "Hello from in Porto", 1, facts=[PORTO])
+        assert told["facts"]["detail"]["kept_out"] == 1
+        await hear(home, model, "Yes, in Porto", 35, facts=[PORTO])
+        assert await texts(home, "facts", "profile") == []
+    for file, content in vault_files(tmp_path).items():
+        assert b"lives in Porto" not in content, file
+    rebuild_from_vault(tmp_path)
+    async with opened(tmp_path, model) as home:
+        await hear(home, model, "Ages ago: in Porto", 2, facts=[PORTO])
+        assert await texts(home, "facts", "profile") == []
+        await hear(home, model, "Back in Porto", 41, facts=[PORTO])
+        assert await texts(home, "facts", "profile") == [PORTO[0]] * 2
 
 
 async def test_two_people_of_one_name_stay_two(tmp_path: Path, model: StandInModel) -> None:
@@ -108,3 +135,19 @@ async def test_a_plan_whose_time_is_over_is_listed_no_longer(tmp_path: Path, mod
             await hear(home, model, f"Nothing new on day {day}", day)
             prompt = str(model.calls()["bodies"][-1])
             assert (f"planned: {ROME[0]}" in prompt) == is_listed
+
+
+async def test_the_digest_of_a_deleted_fact_goes_with_its_user(tmp_path: Path, model: StandInModel) -> None:
+    async with opened(tmp_path, model) as home:
+        await hear(home, model, "We are in Porto", 0, facts=[PORTO])
+        await delete(home, PORTO[0])
+        (deletion,) = await home.app.entry_store.deletions("default", "default/users/ann")
+        assert holding_bytes(tmp_path, deletion.statement)
+        (await home.client.delete("/api/v1/users/ann")).raise_for_status()
+        await home.drain()
+        assert holding_bytes(tmp_path, deletion.statement) == []
+
+
+def holding_bytes(home: Path, digest: str) -> list[str]:
+    """The files under a home that hold these characters."""
+    return [str(each) for each in home.rglob("*") if each.is_file() and digest.encode() in each.read_bytes()]
