@@ -166,7 +166,8 @@ class HttpBackend:
             call = replace(call, messages=messages, options=options)
         model = await self._model(call.model, facts)
         dialect = DIALECTS[facts.kind]
-        outgoing = Outgoing(call, model, facts, self._facts.takes_extras, self._endpoint.keep_alive)
+        extras = self._facts.takes_extras and call.extras
+        outgoing = Outgoing(call, model, facts, extras, self._endpoint.keep_alive)
         requests = 1 if dialect.takes_choices else call.choices
         if requests > 1:
             outgoing = replace(outgoing, call=replace(call, choices=1))
@@ -183,7 +184,7 @@ class HttpBackend:
         yield merged(ends) if requests > 1 else ends[0]
 
     async def _answer(self, dialect: Dialect, outgoing: Outgoing) -> AsyncGenerator[StreamEvent]:
-        """A server that refuses the extras is asked once more without them."""
+        """A server that refuses the extras is asked once more without them, unless it names another field."""
         full, bare = dialect.payload(outgoing), dialect.payload(replace(outgoing, extras=False))
         bodies = [full] if bare == full else [full, bare]
         headers = dialect.headers(self._endpoint.key)
@@ -201,8 +202,11 @@ class HttpBackend:
                         yield event
                 return
             except StatusError as refused:
-                if refused.status not in EXTRAS_REFUSED or body is bodies[-1]:
+                named = refused.error.field
+                if refused.status not in EXTRAS_REFUSED or body is bodies[-1] or named in bare:
                     raise
+                if named is not None:
+                    self._facts.takes_extras = False  # It says so itself.
 
     async def _ask(self, route: str, body: JsonObject | None) -> Any:
         kind = self._endpoint.kind or cloud_kind(self._endpoint.base_url) or "other"

@@ -158,12 +158,12 @@ def refusal(who: str, status: int, body: Any, wait: float | None, field: str | N
     """The exception for a status that is not 200. Nothing of the body is quoted."""
     if status in (429, 529):  # Too many requests; overloaded, in Anthropic's words.
         told = f" It asks to wait {wait:g} s." if wait is not None else ""
-        return RateLimited(f"{who} wants fewer requests ({status}).{hint(body)}{told}", retry_after=wait)
+        details = f" ({status}).{hint(body)}{told}"
+        return RateLimited(f"{who} wants fewer requests", details=details, retry_after=wait)
+    details = f" ({status}).{hint(body, status)}"
     if status >= 500:
-        failed = ModelUnavailable(f"{who} failed ({status}).{hint(body, status)}")
-        failed.not_ready = 502 <= status <= 504
-        return failed
-    return ModelRefused(f"{who} refused the request ({status}).{hint(body, status)}", field=field)
+        return ModelUnavailable(f"{who} failed", details=details, retry_after=wait)
+    return ModelRefused(f"{who} refused the request", details=details, field=field)
 
 
 def seconds_to_wait(retry_after: str | None, now: datetime) -> float | None:
