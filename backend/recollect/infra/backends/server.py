@@ -26,6 +26,7 @@ from recollect.errors import (
     ModelTooSlow,
     ModelUnavailable,
     RateLimited,
+    RefusedInAnyForm,
     StreamBroken,
 )
 from recollect.infra.backends.address import api_root, host_and_port, server_root
@@ -163,7 +164,8 @@ def refusal(who: str, status: int, body: Any, wait: float | None, field: str | N
     details = f" ({status}).{hint(body, status)}"
     if status >= 500:
         return ModelUnavailable(f"{who} failed", details=details, retry_after=wait)
-    return ModelRefused(f"{who} refused the request", details=details, field=field)
+    kind = ModelRefused if status in EXTRAS_REFUSED else RefusedInAnyForm
+    return kind(f"{who} refused the request", details=details, field=field)
 
 
 def seconds_to_wait(retry_after: str | None, now: datetime) -> float | None:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from recollect.domain.identity import text_digest, thread_key
 from recollect.domain.llm import ChatCall, Finished, Sent, Usage
 from recollect.domain.model import JsonObject, ThreadRef
-from recollect.errors import BackendDown, InvalidInput, ModelRefused, ModelUnavailable
+from recollect.errors import BackendDown, InvalidInput, ModelRefused, ModelUnavailable, RefusedInAnyForm
 from recollect.infra.backends.port import Backend
 from recollect.service.models.backend_priority import Gate
 from recollect.service.models.call_failures import (
@@ -226,6 +226,8 @@ class BackgroundModel:
                 call = replace(call, max_tokens=call.max_tokens + THOUGHT_TOKENS)
             try:
                 answer = await self._once(backend, asked, call)
+            except RefusedInAnyForm:
+                raise
             except ModelRefused as error:
                 at_fault = _at_fault(error, call)
                 if not at_fault or not asked.budget.left:

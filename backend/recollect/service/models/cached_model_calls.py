@@ -88,7 +88,7 @@ class CachedModelCalls:
             if is_final:
                 raise ExtractionFailed(str(error)) from error
             if failed and isinstance(error, ModelUnavailable):
-                told = f"{error.message}; it may be called {budget.left} more times"
+                told = f"{error.message.rstrip('.')}; calls left: {budget.left}"
                 raise ModelUnavailable(told, retry_after=error.retry_after) from error
             raise
         kept = KeptAnswer(answer.text, answer.model or "a model", _cost(asked), question.known)
