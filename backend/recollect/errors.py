@@ -22,7 +22,6 @@ RecollectError
 │   │   ├── ModelTooSlow    it went silent, or took longer than it may
 │   │   ├── StreamBroken    its answer broke off, or was none
 │   │   └── ModelRefused    it refused the request, and said why
-│   │       └── RefusedInAnyForm  for its key, its address or its size, whatever the request holds
 │   ├── EmbedderUnavailable  the embedding model is missing, does not answer, or not sensibly
 │   │   └── TextRefused     it answers, and will not take this text
 │   ├── IndexUnavailable    the index cannot be read or written, or is being rebuilt
@@ -198,10 +197,6 @@ class ModelRefused(ModelUnavailable):
     """The model's server refused the request."""
 
     code = "model_refused"
-
-
-class RefusedInAnyForm(ModelRefused):
-    """The model's server refused the request, and would in another form."""
 
 
 class EmbedderUnavailable(Unavailable):

@@ -17,7 +17,8 @@ from recollect.infra.backends.dialect import (
     StrangeAnswerError,
     dict_of,
 )
-from recollect.infra.backends.server import ModelServer, Patience, hint, parsed_json, refusal
+from recollect.infra.backends.refusals import hint, refusal
+from recollect.infra.backends.server import ModelServer, Patience, parsed_json
 
 _OPEN = "<think>"
 _CLOSE = "</think>"
@@ -87,7 +88,10 @@ CLOSE_SECONDS = 0.2
 """How long the end of a stream that said its last word is waited for; then its connection is not used again."""
 _STATUS = {
     **{str(status): status for status in (429, 500, 502, 503, 504, 529)},
-    **{"rate_limit_error": 429, "overloaded_error": 529, "api_error": 500, "server_error": 500},
+    "rate_limit_error": 429,
+    "overloaded_error": 529,
+    "api_error": 500,
+    "server_error": 500,
 }
 """Of errors that may pass and are told in place of an answer, by the code of OpenRouter, OpenAI and Anthropic."""
 _NOT_OURS = (AttributeError, IndexError, KeyError, OverflowError, TypeError, ValueError)
