@@ -16,9 +16,9 @@ ASKING: Json = {"user_id": "ann", "memory": False}
 
 
 def with_backend(base_url: str, **settings: str) -> dict[str, str]:
-    """Settings of a quick server that chats with this backend."""
+    """Settings of a quick server that chats with this backend, and recalls however busy the machine is."""
     given = {f"RECOLLECT_{name}": value for name, value in settings.items()}
-    return {**QUICK, "RECOLLECT_LLM__BASE_URL": base_url, **given}
+    return {**QUICK, "RECOLLECT_LLM__BASE_URL": base_url, "RECOLLECT_CHAT__RECALL_SECONDS": "30", **given}
 
 
 def say(client: httpx2.Client, thread: str, content: str, **fields: Any) -> Json:

@@ -5,7 +5,7 @@ import inspect
 from collections.abc import Callable
 
 
-async def eventually(condition: Callable[[], object], *, seconds: float = 10) -> None:
+async def eventually(condition: Callable[[], object], *, seconds: float = 30) -> None:
     """Return as soon as `condition`, awaited where it must be, is true; TimeoutError when it isn't in time."""
     async with asyncio.timeout(seconds):
         while True:

@@ -7,6 +7,7 @@ from pathlib import Path
 import httpx2
 
 from tests.chatting import prompt, say, with_backend
+from tests.files_under import files_under
 from tests.http_client import Json, drained
 from tests.processes import StandInModel, wait_until
 
@@ -73,8 +74,8 @@ def files_with_the_word(home: Path) -> list[str]:
     """Every file under a home that holds the word, in any form; and what is packed in the journal."""
     found = [
         path.relative_to(home).as_posix()
-        for path in home.rglob("*")
-        if path.is_file() and any(form in path.read_bytes() for form in FORMS)
+        for path, content in files_under(home).items()
+        if any(form in content for form in FORMS)
     ]
     return sorted([*found, *_packed_prompts(home / "journal.db")])
 

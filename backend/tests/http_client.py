@@ -114,6 +114,7 @@ async def opened(home: Path, **settings: Any) -> AsyncIterator[Home]:
         "llm": {"discover": False},
         **settings,
     }
+    given["chat"] = {"recall_seconds": 30, **given.get("chat", {})}  # However busy the machine is.
     app = open_app(Settings(home=home, **given), clock=clock)
     async with app, client_of(app) as client:
         yield Home(app, client)

@@ -18,7 +18,7 @@ from recollect.infra.journal.rows import NewJob, queue_jobs, queued_job_id
 from tests.eventually import eventually
 from tests.fakes import FakeClock
 
-SOON = 10.0
+SOON = 30.0
 """More than any of this takes; waited for only where something is wrong."""
 
 

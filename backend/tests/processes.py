@@ -25,7 +25,7 @@ T = TypeVar("T")
 Process = subprocess.Popen[str] | Forked
 
 
-def wait_until(condition: Callable[[], T], what: str, *, seconds: float = 30, every: float = 0.02) -> T:
+def wait_until(condition: Callable[[], T], what: str, *, seconds: float = 60, every: float = 0.02) -> T:
     """The first true value of `condition`; TimeoutError, naming `what`, when there is none in time."""
     deadline = time.monotonic() + seconds
     while True:
@@ -160,7 +160,7 @@ class Server:
 class ModelServer:
     """A model's server that prints its port when it is ready, for as long as the `with` block runs."""
 
-    seconds: ClassVar[float] = 30
+    seconds: ClassVar[float] = 60
     """For one answer."""
     headers: ClassVar[Mapping[str, str]] = {}
 
@@ -205,6 +205,10 @@ class StandInModel(ModelServer):
         if "timed_out" in calls:
             raise TimeoutError(f"{calls['in_flight']} calls are in flight, not {in_flight}")
         return calls
+
+    def calls_of_chats(self) -> list[dict[str, Any]]:
+        """The bodies of chats, which belong to a session; those of background work do not, and come at any time."""
+        return [body for body in self.calls()["bodies"] if "session_id" in body]
 
     def log(self) -> list[dict[str, Any]]:
         """Of every completion so far who asked for what, without the messages."""

@@ -10,6 +10,7 @@ from typing import Any
 
 from recollect.domain.entries.entry import KnownEntry
 from recollect.service.coordination import now_ms
+from tests.files_under import files_under
 from tests.http_client import Home, Json, opened
 from tests.processes import StandInModel, end
 
@@ -38,7 +39,7 @@ class MortalModel(StandInModel):
     """The stand-in model, which can be brought back to life at the address that it had."""
 
     def revive(self) -> None:
-        self.process.wait(10)
+        self.process.wait(30)
         end(self.process)
         self.process = self._started(int(self.base_url.rpartition(":")[2]))
         self._announced_port()
@@ -110,7 +111,7 @@ async def tell(home: Home, thread: str, messages: Sequence[Json], **fields: Any)
     (await home.client.post("/api/v1/memory/add", json=body)).raise_for_status()
 
 
-async def flush(home: Home, thread: str, timeout: float = 20) -> Json:
+async def flush(home: Home, thread: str, timeout: float = 60) -> Json:
     body = {"session_id": thread, "timeout": timeout}
     answer: Json = (await home.client.post("/api/v1/memory/flush", json=body)).raise_for_status().json()
     return answer
@@ -141,9 +142,9 @@ def vault_files(home: Path) -> dict[str, bytes]:
     """Every file of the vault, by its path, but for what a write that was killed left beside its target."""
     vault = home / "vault"
     return {
-        str(path.relative_to(vault)): path.read_bytes()
-        for path in sorted(vault.rglob("*"))
-        if path.is_file() and not _is_left_over(path.name)
+        str(path.relative_to(vault)): content
+        for path, content in files_under(vault).items()
+        if not _is_left_over(path.name)
     }
 
 

@@ -8,6 +8,7 @@ import httpx2
 from recollect.app import open_home
 from recollect.service.rebuild import rebuild_home
 from recollect.settings import Settings
+from tests.files_under import files_under
 from tests.http_client import Home, Json
 from tests.remembering import DAY, MAY_8, remember, states, vault_files
 from tests.standins.tool_tasks import tool_task
@@ -82,8 +83,8 @@ def file_of(home: Home, skill: Json) -> Path:
 
 
 def files_with(home: Home, word: bytes) -> list[str]:
-    files = filter(Path.is_file, home.app.settings.home.rglob("*"))
-    return [path.name for path in files if word in path.read_bytes()]
+    files = files_under(home.app.settings.home)
+    return [path.name for path, content in files.items() if word in content]
 
 
 async def edit(home: Home, skill: Json, **changes: object) -> httpx2.Response:

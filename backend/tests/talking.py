@@ -47,6 +47,7 @@ async def talking(home: Path, model: StandInModel | StandInEngine, **settings: A
         "memorize": {"pause_seconds": 60, "boundary_every": 100},
         **settings,
     }
+    given["chat"] = {"recall_seconds": 30, **given.get("chat", {})}  # However busy the machine is.
     clock = FakeClock()
     async with open_app(Settings(home=home, **given), clock=clock) as app, client_of(app) as client:
         yield Talk(app, client, clock)

@@ -272,6 +272,7 @@ def turn_line(tombstone: Tombstone) -> str:
 
 
 def entry_line(space: str, owner: str, deletion: Deletion) -> str:
+    """Without the digest of what it said: nothing is ever removed from the ledger, not even by forgetting a user."""
     return _ledger_line(
         "entry", space, owner, deletion.entry_id, deletion.kind, deletion.cell, list(deletion.turn_ids)
     )
@@ -345,7 +346,9 @@ def parse_tombstones(text: str) -> tuple[TombstoneFile | None, Sequence[str]]:
 
 KIND = "forgotten-entries"
 _NAME = "forgotten.md"
-_line = re.compile(r"- (\S+) ([a-z]+) (\S+)((?: (?:t-\d+|ca-\S+))*)\s*").fullmatch
+_line = re.compile(
+    r"- (\S+) ([a-z]+) (\S+)((?: (?:t-\d+|ca-\S+))*)(?: said (\d{1,15}) as ([0-9a-f]+))?\s*"
+).fullmatch
 
 
 def deletions_path(owner: str) -> str:
@@ -360,11 +363,13 @@ def is_deletions_path(path: str) -> bool:
 def render_deletions(space: str, deletions: Sequence[Deletion]) -> str:
     """The same deletions give the same bytes, in whatever order they come."""
     header = render_front_matter({"recollect": FORMAT_VERSION, "kind": KIND, "space": space})
-    lines = [
-        " ".join(["-", deletion.entry_id, deletion.kind, deletion.cell or "-", *deletion.turn_ids])
-        for deletion in sorted(deletions, key=lambda deletion: deletion.entry_id)
-    ]
+    lines = [_deletion_line(each) for each in sorted(deletions, key=lambda each: each.entry_id)]
     return header + "\n" + "".join(f"{line}\n" for line in lines)
+
+
+def _deletion_line(deletion: Deletion) -> str:
+    said = ["said", str(deletion.said), "as", deletion.statement] if deletion.statement else []
+    return " ".join(["-", deletion.entry_id, deletion.kind, deletion.cell or "-", *deletion.turn_ids, *said])
 
 
 def parse_deletions(text: str) -> tuple[str | None, list[Deletion]]:
@@ -374,5 +379,6 @@ def parse_deletions(text: str) -> tuple[str | None, list[Deletion]]:
     for line in text.split("\n")[start - 1 :]:
         if found := _line(line):
             cell = "" if found[3] == "-" else found[3]
-            deletions.append(Deletion(found[1], found[2], cell, tuple(found[4].split())))
+            said = (found[6], int(found[5])) if found[6] else ("", 0)
+            deletions.append(Deletion(found[1], found[2], cell, tuple(found[4].split()), *said))
     return (str(fields["space"]) if fields and "space" in fields else None), deletions

@@ -187,21 +187,24 @@ def quoted_lines(turns: Sequence[Turn], room: int) -> list[str]:
 
 
 _FIRST_WORDS = 60
-_MOST_OF_ANSWER = 240
+_MOST_OF_ANSWER = 120
+_OF_PERSON = 1_000
 
 
-def lines_of_people(turns: Sequence[Turn], room: int) -> list[str]:
-    """As `quoted_lines`, with people's words first: an answer gets what they leave, and its first words at least."""
+def lines_of_people(turns: Sequence[Turn], room: int, *, tools_matter: bool) -> list[str]:
+    """As `quoted_lines`, with people's words first: an answer gets what they leave, and its first words at least.
+
+    If `tools_matter`, only the first thousand characters of a person's message come first.
+    """
     texts = [quotable(turn) for turn in turns]
     spoken = [turn.role == "user" for turn in turns]
     people = [len(text) for text, by_person in zip(texts, spoken, strict=True) if by_person]
-    others = [
-        min(len(text), _MOST_OF_ANSWER)
-        for text, by_person in zip(texts, spoken, strict=True)
-        if not by_person
-    ]
+    most = room if tools_matter else _MOST_OF_ANSWER
+    others = [min(len(text), most) for text, by_person in zip(texts, spoken, strict=True) if not by_person]
     room = max(0, room - 20 * len(turns))
     limit = fair_limit(people, max(0, room - sum(min(length, _FIRST_WORDS) for length in others)))
+    if tools_matter:
+        limit = max(min(limit, _OF_PERSON), fair_limit([*people, *others], room))
     left = room - sum(min(length, limit) for length in people)
     limit_of_others = fair_limit(others, max(0, left))
     return [

@@ -17,7 +17,7 @@ from tests.browser.site import Site, Visit
 from tests.processes import StandInModel
 
 PROGRAMS = ("chromium", "chromium-browser", "google-chrome")
-SECONDS = 15
+SECONDS = 40
 """For anything that a test expects to see."""
 
 

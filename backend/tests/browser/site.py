@@ -21,8 +21,8 @@ MAY_8 = 1_778_227_200_000
 """2026-05-08T08:00:00Z"""
 MINUTE = 60_000
 BATCH = 500
-SOON = {"RECOLLECT_STRATEGIES__PROFILE__IDLE_SECONDS": "0.05"}
-"""A profile waits for facts to come to rest: not here."""
+SOON = {"RECOLLECT_STRATEGIES__PROFILE__IDLE_SECONDS": "0.05", "RECOLLECT_CHAT__RECALL_SECONDS": "30"}
+"""A profile waits for facts to come to rest: not here. Recall is waited for, however busy the machine is."""
 REFUSED = "Failed to load resource"
 """The browser's own remark on an answer that is an error: pages show those in words."""
 
@@ -50,7 +50,7 @@ class Site(Server):
             for n, text in enumerate(said)
         ]
         self.post("memory/add", session_id=thread, user_id=user, messages=messages)
-        flushed = self.post("memory/flush", session_id=thread, user_id=user, timeout=30)
+        flushed = self.post("memory/flush", session_id=thread, user_id=user, timeout=60)
         assert flushed["status"] == "done", flushed
         wait_until(lambda: self._is_settled(user), "every message indexed, every job done")
 
@@ -71,7 +71,11 @@ class Site(Server):
 
     def _is_settled(self, user: str) -> bool:
         counts = self.get("coverage", user_id=user)
-        return bool(counts["indexed"] == counts["messages"]) and not self.get("jobs")["jobs"]
+        if counts["indexed"] != counts["messages"] or self.get("jobs")["jobs"]:
+            return False
+        # What was made of the messages is indexed from its files, which `counts` do not follow.
+        found = self.post("memory/search", user_id=user, query="anything", mode="keyword")
+        return not any("not indexed yet" in told for told in found["degraded"])
 
     def facts(self, user: str) -> dict[str, str]:
         """The ids of a user's facts by their texts."""

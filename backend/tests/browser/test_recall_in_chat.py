@@ -6,6 +6,7 @@ import pytest
 from playwright.sync_api import Locator, Page, expect
 
 from tests.browser.site import Site, Visits
+from tests.processes import wait_until
 
 
 def ask(page: Page, text: str) -> None:
@@ -82,5 +83,5 @@ def test_a_chat_says_what_waits_to_be_remembered_and_has_it_remembered_now(site:
     waiting = page.get_by_text(re.compile("2 messages wait to be remembered, until .* at the latest"))
     expect(waiting).to_be_visible()
     page.get_by_role("button", name="Remember now").click()
-    expect(waiting).to_be_hidden(timeout=40_000)
-    assert "wilma lives in Graz." in site.facts("wilma")
+    expect(waiting).to_be_hidden()
+    wait_until(lambda: "wilma lives in Graz." in site.facts("wilma"), "the fact is made")

@@ -28,7 +28,7 @@ def log(page: Page) -> Locator:
 def test_a_reload_in_mid_stream_loses_nothing_and_doubles_nothing(
     site: Site, model: StandInModel, visit: Visits
 ) -> None:
-    model.control(answer=ANSWER, chunk_delay_seconds=0.1, only="chat")
+    model.control(answer=ANSWER, chunk_delay_seconds=0.25, only="chat")
     page = visit(site, "reloader").open("chat")
     say(page, "Count for me.")
     expect(log(page)).to_contain_text(WORDS[6])
@@ -137,7 +137,7 @@ def test_two_tabs_see_the_same_stream(site: Site, model: StandInModel, visit: Vi
 def test_a_stopped_answer_is_kept_as_far_as_it_came_and_the_next_one_works(
     site: Site, model: StandInModel, visit: Visits
 ) -> None:
-    model.control(answer=ANSWER, chunk_delay_seconds=0.2, only="chat")
+    model.control(answer=ANSWER, chunk_delay_seconds=0.5, only="chat")
     page = visit(site, "stopper").open("chat")
     say(page, "Count until I stop you.")
     expect(log(page)).to_contain_text(WORDS[3])

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from recollect.domain.entries.consolidate import statement_key
 from recollect.domain.entries.entry import (
     EPISODES,
     FACTS,
@@ -211,6 +212,20 @@ async def test_a_deleted_entry_leaves_no_text_and_is_known_by_its_cell(entries: 
     assert await entries.store.deletions("default", ANN, "c-2") == []
     assert await entries.store.deletions("default", BOB) == []
     assert await entries.store.deletions("default", ANN) == [deletion]
+
+
+async def test_a_deleted_statement_is_known_to_its_owner_by_a_digest_and_when_it_was_said_last(
+    entries: Entries,
+) -> None:
+    key = statement_key(fact())
+    await entries.put(fact())
+    assert await entries.store.deleted_statements("default", ANN, [key]) == {}
+    await entries.remove("fa-1", keep_deleted=True)
+    assert await entries.store.deleted_statements("default", ANN, [key, "", "another"]) == {key: START}
+    assert await entries.store.deleted_statements("default", BOB, [key]) == {}
+    await entries.put(fact("fa-2", "ann lives in BERLIN", START + DAY))
+    await entries.remove("fa-2", keep_deleted=True)
+    assert await entries.store.deleted_statements("default", ANN, [key]) == {key: START + DAY}
 
 
 async def test_what_is_no_row_of_the_journal_is_deleted_too_and_once(entries: Entries) -> None:

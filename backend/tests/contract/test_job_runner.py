@@ -11,6 +11,7 @@ from recollect.errors import NotFound, OverQuota, StorageUnavailable
 from recollect.infra.job_engine import JobEngine
 from recollect.infra.journal.database import Database
 from recollect.infra.journal.rows import NewJob
+from tests.eventually import eventually
 from tests.fakes import START
 from tests.job_bench import SOON, queue_now
 from tests.job_bench import Bench as Engines
@@ -47,6 +48,19 @@ class Bench:
         job_id = await queue_now(self.database, job, START)
         self.runner.notify(job.run_at)
         return job_id
+
+    async def put_back(self, name: str) -> Job:
+        """Queue a job whose handler raises; the job once it waits for its next try."""
+        job_id = await self.queue(name)
+
+        async def has_run() -> bool:
+            job = await self.runner.get(job_id)
+            return job is not None and job.claims == 1 and job.state == "queued"
+
+        await eventually(has_run)
+        job = await self.runner.get(job_id)
+        assert job is not None
+        return job
 
     async def handle(self, job: Job) -> None:
         assert job.state == "running"
@@ -107,19 +121,13 @@ async def test_only_a_dead_job_can_be_retried(bench: Bench) -> None:
 
 async def test_a_job_whose_time_has_not_come_waits_as_long_as_it_says(bench: Bench) -> None:
     bench.failures["early"] = NotYet("its file is not written", delay_ms=70_000)
-    job_id = await bench.queue("early")
-    await bench.runner.wait_for(job_id, 0.2)
-    job = await bench.runner.get(job_id)
-    assert job is not None
+    job = await bench.put_back("early")
     assert (job.state, job.attempts, job.error, job.run_at) == ("queued", 0, None, START + 70_000)
 
 
 async def test_a_job_over_a_quota_waits_as_long_as_that_says_and_tells_why(bench: Bench) -> None:
     bench.failures["heavy"] = OverQuota("5 calls a day are allowed", retry_after=70)
-    job_id = await bench.queue("heavy")
-    await bench.runner.wait_for(job_id, 0.2)
-    job = await bench.runner.get(job_id)
-    assert job is not None
+    job = await bench.put_back("heavy")
     assert (job.state, job.attempts, job.error) == ("queued", 0, "OverQuota: 5 calls a day are allowed")
     assert job.run_at >= START + 70_000
 
@@ -165,7 +173,7 @@ async def test_jobs_are_counted_by_state_and_those_that_wait_after_an_error_are_
     await bench.runner.wait_for(await bench.queue("bad"), SOON)
     await bench.queue("later", due=60_000)
     assert await bench.runner.in_trouble() == 0
-    await bench.runner.wait_for(await bench.queue("unlucky"), 0.2)
+    await bench.put_back("unlucky")
     assert (await bench.runner.counts(), await bench.runner.in_trouble()) == ({"dead": 1, "queued": 2}, 1)
 
 
@@ -195,13 +203,10 @@ async def test_a_job_that_is_hastened_runs_now_with_those_before_it_in_its_lane(
 
 async def test_what_failed_is_not_hastened(bench: Bench) -> None:
     bench.failures["down"] = StorageUnavailable("the disk is full")
-    job_id = await bench.queue("down")
-    await bench.runner.wait_for(job_id, 0.2)
-    before = await bench.runner.get(job_id)
-    assert before is not None
+    before = await bench.put_back("down")
     assert before.error is not None
-    await bench.runner.hasten([job_id])
-    assert await bench.runner.get(job_id) == before
+    await bench.runner.hasten([before.job_id])
+    assert await bench.runner.get(before.job_id) == before
 
 
 async def test_users_take_turns_within_a_kind_however_much_one_of_them_has_queued(bench: Bench) -> None:

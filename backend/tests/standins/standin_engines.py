@@ -74,9 +74,9 @@ class StandInServer:
         return JSONResponse(self.control)
 
     async def get_requests(self, request: Request) -> Response:
-        """With `dropped`, once so many clients went away before their answer's end, or ten seconds passed."""
+        """With `dropped`, once so many clients went away before their answer's end, or fifty seconds passed."""
         if wanted := int(request.query_params.get("dropped", 0)):
-            async with self.changed, asyncio.timeout(10):
+            async with self.changed, asyncio.timeout(50):
                 await self.changed.wait_for(lambda: self.dropped >= wanted)
         return JSONResponse({"requests": self.requests, "dropped": self.dropped})
 

@@ -44,8 +44,8 @@ all that it was reminded of. A `table` has the answers of an excellent model abo
 
 Every completion is in the log of `GET /control/calls`: the order numbers of its start and its end (counted
 together, so that overlaps show; one whose client has hung up is over before the next begins, though the server may
-only notice later), what it asks for, its last user message, its session_id, the entities that its
-messages name, and whether it was `disturbed`: slowed down, or answered otherwise than politely.
+only notice later), whether it was `given_up` by its client before the server saw it, what it asks for, its last user
+message, its session_id, the entities that its messages name, and whether it was `disturbed`: slowed down, or answered otherwise than politely.
 
 Embeddings are made of a text's words alone. `error`, `silent` and a delay work as above, and besides:
 
@@ -152,7 +152,11 @@ class InFlight:
             return
         for end_of_other in [end for client, end in self.ends.items() if self.connections.is_over(client)]:
             await end_of_other()
-        entry: dict[str, Any] = {"started": self.calls.next_moment(), "ended": None}
+        entry: dict[str, Any] = {
+            "started": self.calls.next_moment(),
+            "ended": None,
+            "given_up": self.connections.is_over(scope["client"]),
+        }
         self.calls.log.append(entry)
         scope["log_entry"] = entry
 
@@ -206,7 +210,7 @@ def create_app(connections: Connections) -> FastAPI:
 
     @app.get("/control/calls")
     async def get_calls(
-        in_flight: int | None = None, within_seconds: float = 10, log_only: bool = False
+        in_flight: int | None = None, within_seconds: float = 50, log_only: bool = False
     ) -> dict[str, Any]:
         """With `in_flight`, once that many calls are, or the time is up."""
         if log_only:

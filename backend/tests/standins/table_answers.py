@@ -1,9 +1,9 @@
 """What an excellent model makes of memcells that are in a table: what the table says of them, for the messages shown.
 
 A row of the table: {"messages": [[sender, text], …], "facts": [[text, about, category, words, …, {more fields}], …],
-"plans": [[text, when, until, words, …], …], "wrong": [whole items of `facts`], "episode": {title, text} or None}.
+"plans": [[text, when, until, words, …, {more fields}], …], "wrong": [whole items of `facts`], "episode": {title, text} or None}.
 A quote is written as its words alone: the message that has them is found. What a fact replaces or ends is written as
-the text of the earlier fact, and answered by the id under which the prompt lists that; one that is not listed is left
+the text of the earlier fact or plan, and answered by the id under which the prompt lists that; one that is not listed is left
 out, and told as missing.
 """
 
@@ -60,17 +60,13 @@ def answered(table: list[Json], prompt: str) -> tuple[Json, list[str]]:
         for text, about, category, *words in row.get("facts", ()):
             more = words.pop() if isinstance(words[-1], dict) else {}
             if quotes := _quotes(row, words, places):
-                links = {
-                    link: [_id(known, each, missing) for each in more.get(link, ())]
-                    for link in ("replaces", "ends")
-                }
                 fact = {"text": text, "about": about, "category": category, "when": None, "until": None}
-                kept = {link: [name for name in names if name] for link, names in links.items()}
-                answer["facts"].append({**fact, "quotes": quotes, **more, **kept})
+                answer["facts"].append({**fact, "quotes": quotes, **more, **_links(more, known, missing)})
         for text, begins, ends, *words in row.get("plans", ()):
+            more = words.pop() if isinstance(words[-1], dict) else {}
             if quotes := _quotes(row, words, places):
                 plan = {"text": text, "when": begins, "until": ends, "quotes": quotes}
-                answer["foresight"].append(plan)
+                answer["foresight"].append({**plan, **_links(more, known, missing)})
         if len(row["messages"]) in places:
             answer["facts"] += row.get("wrong", ())
     return answer, missing
@@ -84,6 +80,13 @@ def _quotes(row: Json, words: list[str], places: dict[int, int]) -> list[Json]:
         for number, each in said
         if number is not None and number in places
     ]
+
+
+def _links(more: Json, known: list[tuple[str, str]], missing: list[str]) -> dict[str, list[str]]:
+    found = {
+        link: [_id(known, each, missing) for each in more.get(link, ())] for link in ("replaces", "ends")
+    }
+    return {link: [name for name in names if name] for link, names in found.items()}
 
 
 def _id(known: list[tuple[str, str]], text: str, missing: list[str]) -> str | None:

@@ -219,7 +219,7 @@ async def load_until_killed(server: Server, people: list[Client], figures: Figur
     async with clients(server.address, CLIENTS + 1, figures) as (watcher, *apis):
         watching = asyncio.create_task(watch(watcher))
         working = [asyncio.create_task(person.work(api)) for person, api in zip(people, apis, strict=True)]
-        await eventually(lambda: server.has_ended() or figures.requests >= before + requests, seconds=60)
+        await eventually(lambda: server.has_ended() or figures.requests >= before + requests, seconds=120)
         server.kill()
         await asyncio.gather(watching, *working)
 
@@ -266,7 +266,7 @@ async def test_after_every_single_commit_each_message_is_in_one_place(
             reach(points, name)
             if name == "journal.committed":
                 commits[name] += 1
-                asyncio.run_coroutine_threadsafe(count(), loop).result(30)
+                asyncio.run_coroutine_threadsafe(count(), loop).result(60)
 
         with monkeypatch.context() as patched:
             patched.setattr(FailPoints, "reach", look)

@@ -186,7 +186,7 @@ def exists(client: httpx2.Client, thread: str) -> bool:
 
 def flush_all(client: httpx2.Client, writer: Writer) -> None:
     for thread in writer.acknowledged:
-        body = {"session_id": thread, "timeout": 20}
+        body = {"session_id": thread, "timeout": 60}
         assert client.post("/api/v1/memory/flush", json=body).raise_for_status().json()["status"] == "done"
 
 

@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from recollect.domain import paths as vault_paths
+from tests.files_under import files_under
 from tests.http_client import START, Home, Json, bearer, client_of, message, opened, thread_path
 from tests.processes import StandInModel
 from tests.standins.tool_tasks import tool_task
@@ -216,9 +217,7 @@ async def speaks_of(person: Person, thread: str, topic: str) -> None:
 def files_of(home: Home, person: Person) -> list[tuple[str, str]]:
     """Path and text of every file of the vault that is in this person's folder."""
     folder = home.app.settings.vault_path / vault_paths.owner_folder(person.space, person.user)
-    return [
-        (str(path), path.read_text(encoding="utf-8")) for path in sorted(folder.rglob("*")) if path.is_file()
-    ]
+    return [(str(path), content.decode()) for path, content in files_under(folder).items()]
 
 
 @pytest.mark.timeout(900)

@@ -33,6 +33,7 @@ PERIOD_SECONDS = 0.5
 TURNS_A_THREAD = 20
 THREADS_KEPT = 3
 """Of each client: older ones are forgotten, so that there is as much to keep at the end as after a minute."""
+FEWEST_SAMPLES = 8
 MEGABYTE = 1024 * 1024
 PLOT = "soak.svg"
 
@@ -84,7 +85,7 @@ async def test_memory_handles_and_latency_stay_flat_at_steady_load(
             working = [
                 asyncio.create_task(steady(api, number, started + until)) for number, api in enumerate(apis)
             ]
-            while time.monotonic() < started + until:
+            while time.monotonic() < started + until or len(samples.seconds) < FEWEST_SAMPLES:
                 before = len(figures.seconds)
                 await asyncio.sleep(size.of(quick=0.4, long=5.0))  # The time between two samples.
                 samples.take(time.monotonic() - started, server.pid, figures.seconds[before:])

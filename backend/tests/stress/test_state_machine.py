@@ -20,6 +20,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from hypothesis.stateful import run_state_machine_as_test as run_machine
 
 from tests.eventually import eventually
+from tests.files_under import files_under
 from tests.http_client import Json, bearer, message, opened, thread_path
 from tests.processes import StandInModel
 from tests.stress.utils import Api, Figures, Size
@@ -186,7 +187,7 @@ class Machine(RuleBasedStateMachine):
     @rule(pick=PICKS)
     def flush(self, pick: int) -> None:
         owner, thread = chosen(sorted(self.threads), pick)
-        body = {"session_id": thread, "user_id": owner, "timeout": 30}
+        body = {"session_id": thread, "user_id": owner, "timeout": 60}
         answer = self.call("POST", "/api/v1/memory/flush", json=body)
         assert (answer.status_code, answer.json()["buffered"]) == (OK, 0), answer.text
 
@@ -276,7 +277,7 @@ class Machine(RuleBasedStateMachine):
         self.shows_only(user, self._search(user, query))
         found = self._hits(user, query)
         if wanted and wanted.message_id not in found:
-            self.run(self.api.indexed(seconds=30))  # What was just said is found a moment later.
+            self.run(self.api.indexed(seconds=60))  # What was just said is found a moment later.
             assert wanted.message_id in self._hits(user, query)
 
     def _hits(self, user: str, query: str) -> set[str]:
@@ -301,10 +302,10 @@ class Machine(RuleBasedStateMachine):
     def rest(self) -> None:
         """Everything that follows catches up: then the files show it, too."""
         self.run(self.home.drain())
-        self.run(eventually(self._is_well, seconds=30))
+        self.run(eventually(self._is_well, seconds=60))
         for user in USERS:
             folder = self.home.app.settings.vault_path / "default" / "users" / user
-            self.shows_only(user, [path.read_text("utf-8") for path in folder.rglob("*") if path.is_file()])
+            self.shows_only(user, [content.decode() for content in files_under(folder).values()])
 
     async def _is_well(self) -> bool:
         """Nothing that people did by way of the API looks like damage."""

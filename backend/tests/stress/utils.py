@@ -257,10 +257,13 @@ def answered_twice(turns: Sequence[Json]) -> int:
 
 
 def overlaps(log: Iterable[Mapping[str, Any]]) -> list[str]:
-    """Sessions of which two chats were at the model at once: no turn may begin before the one before it has ended."""
+    """Sessions of which two chats were at the model at once: no turn may begin before the one before it has ended.
+
+    One that was given up before the model had seen it was never there.
+    """
     by_session: dict[str, list[tuple[int, int]]] = {}
     for call in log:
-        if call.get("asks") == "chat" and call.get("session_id"):
+        if call.get("asks") == "chat" and call.get("session_id") and not call["given_up"]:
             spans = by_session.setdefault(str(call["session_id"]), [])
             spans.append((call["started"], call["ended"] or call["started"]))
     assert by_session, "no chat told the model which session it is of"
@@ -274,11 +277,13 @@ def overlaps(log: Iterable[Mapping[str, Any]]) -> list[str]:
 def beside_chats(log: Iterable[Mapping[str, Any]]) -> tuple[int, list[str]]:
     """How many background calls there were, and what those asked for that were at the model beside a chat.
 
-    A chat that finds one there waits half a second at most for its end. So on a busy machine one may still be there.
+    One that was given up before the model had seen it was never there.
     """
     chats: list[tuple[int, int]] = []
     background: list[tuple[int, int, str]] = []
     for call in log:
+        if call["given_up"]:
+            continue
         began, ended = call["started"], call["ended"] or call["started"]
         if call.get("asks") in ("chat", "rewriting"):
             chats.append((began, ended))
@@ -286,7 +291,7 @@ def beside_chats(log: Iterable[Mapping[str, Any]]) -> tuple[int, list[str]]:
             background.append((began, ended, str(call.get("asks"))))
     joined = [asks for began, _, asks in background if any(first < began < last for first, last in chats)]
     found = [asks for began, ended, asks in background if any(began < first < ended for first, _ in chats)]
-    return len(background), joined + found[1:]
+    return len(background), joined + found
 
 
 def doubles(turns: Sequence[Json]) -> int:
@@ -320,7 +325,7 @@ def used_until_killed(home: Path, settings: dict[str, str], use: Callable[[Serve
     # The kill ends a request, or already the start, which writes to the journal.
     with suppress(httpx2.TransportError, RuntimeError), server:
         use(server)
-        server.wait_for_end(30)
+        server.wait_for_end()
     return server.exit_code
 
 

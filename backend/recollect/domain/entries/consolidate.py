@@ -4,6 +4,8 @@ No word is understood here: statements are compared by their kind, text and subj
 `succession`.
 """
 
+import hashlib
+import json
 from dataclasses import replace
 
 from recollect.domain.entries.entry import KnownEntry, text_key
@@ -17,12 +19,17 @@ def is_same_statement(one: KnownEntry, other: KnownEntry) -> bool:
 
     Plans must also be for the same time.
     """
-    return (
-        one.kind == other.kind
-        and one.subject == other.subject
-        and text_key(one.entry.text) == text_key(other.entry.text)
-        and one.entry.extra.get("about", "") == other.entry.extra.get("about", "")
-    )
+    return _statement(one) == _statement(other)
+
+
+def statement_key(known: KnownEntry) -> str:
+    """A digest, equal for the same statements of one owner."""
+    told = [known.space, known.owner, *_statement(known)]
+    return hashlib.sha256(json.dumps(told, ensure_ascii=False).encode()).hexdigest()[:24]
+
+
+def _statement(known: KnownEntry) -> tuple[str, str, str, str]:
+    return known.kind, known.subject, text_key(known.entry.text), known.entry.extra.get("about", "")
 
 
 def is_repeated_by(known: KnownEntry, new: KnownEntry) -> bool:

@@ -106,6 +106,11 @@ class KnownEntry:
         """When it ceased to hold, or will by its own words; None where neither is known."""
         return ends_of(self.entry)
 
+    @property
+    def lapses(self) -> int | None:
+        """When it ends by its own words, whatever superseded it; None where they don't say."""
+        return _time(self.entry.extra.get(LAPSES))
+
     def holds_at(self, now: int) -> bool:
         """Nothing has superseded it, and its own time is not over."""
         return self.holds and (self.ends is None or now < self.ends)
@@ -132,6 +137,10 @@ class Deletion:
     cell: str
     turn_ids: tuple[str, ...]
     """The turns that it came from; for a skill the ids of its cases."""
+    statement: str = ""
+    """A digest of what it said; empty where that is not known."""
+    said: int = 0
+    """When it was said the last time."""
 
 
 @dataclass(frozen=True, slots=True)

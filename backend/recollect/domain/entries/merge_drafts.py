@@ -5,7 +5,13 @@ from dataclasses import dataclass, field, replace
 from itertools import count
 from typing import Any
 
-from recollect.domain.entries.consolidate import is_repeated_by, is_same_statement, merged, with_sources
+from recollect.domain.entries.consolidate import (
+    is_repeated_by,
+    is_same_statement,
+    merged,
+    statement_key,
+    with_sources,
+)
 from recollect.domain.entries.entry import (
     FACTS,
     FORESIGHT,
@@ -137,6 +143,23 @@ class Known:
     linked: Sequence[KnownEntry] = ()
     """Those that the new entries name, those that the cell's are linked with, and what superseded any of them."""
     deletions: Sequence[Deletion] = ()
+    """Of entries that came from this cell."""
+    deleted: Mapping[str, int] = field(default_factory=dict)
+    """By `statement_key`, for statements that a person deleted: when each was said the last time."""
+
+    def after(self, outcome: Outcome) -> "Known":
+        """What there is once another strategy's outcome is stored, with the revisions that there are now."""
+
+        def changed(entries: Sequence[KnownEntry]) -> list[KnownEntry]:
+            return [outcome.put.get(each.entry_id, each) for each in entries if each.entry_id not in gone]
+
+        gone = set(outcome.remove)
+        return replace(
+            self,
+            of_cell=changed(self.of_cell),
+            alike={name: changed(found) for name, found in self.alike.items()},
+            linked=[*changed(self.linked), *outcome.put.values()],
+        )
 
 
 def remember(new: Sequence[Proposal], known: Known) -> Outcome:
@@ -180,7 +203,9 @@ class _Run:
             there = [each for each in self._before.values() if is_same_statement(each, proposal.known)]
             if any(each.is_edited for each in there):
                 continue
-            if not there and _is_shadowed(proposal.known, self._known):
+            if not there and (
+                _is_shadowed(proposal.known, self._known) or _is_deleted(proposal.known, self._known)
+            ):
                 self._outcome.kept_from += 1
             else:
                 wanted.append(proposal)
@@ -307,6 +332,12 @@ def _is_shadowed(entry: KnownEntry, known: Known) -> bool:
         for each in known.of_cell
         if each.is_edited and _is_about_the_same(each, entry)
     )
+
+
+def _is_deleted(entry: KnownEntry, known: Known) -> bool:
+    """Whether a person deleted the same statement, and it was not said again after that one was."""
+    said = known.deleted.get(statement_key(entry))
+    return said is not None and entry.said <= said
 
 
 def _turns_of(entry: KnownEntry) -> set[str]:

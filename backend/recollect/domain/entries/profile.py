@@ -58,11 +58,11 @@ def facts_on_page(
     Not those whose line a person deleted, or whose text a line of their own repeats. So many of each fit on a page.
     """
     theirs = {text_key(line.entry.text) for line in own if line.holds_at(now)}
-    found: dict[str, dict[str, KnownEntry]] = {heading: {} for heading in HEADINGS}
+    found: dict[str, dict[tuple[str, str], KnownEntry]] = {heading: {} for heading in HEADINGS}
     for fact in sorted(facts, key=lambda each: (not each.is_pinned, -each.entry.when, each.entry_id)):
         heading, said = heading_of(fact), text_key(fact.entry.text)
         if heading is not None and fact.holds_at(now) and not is_off_page(fact) and said not in theirs:
-            found[heading].setdefault(said, fact)
+            found[heading].setdefault((said, fact.subject), fact)
     return {
         heading: list(chosen.values())[: _MOST_WISHES if heading == WISHES else _MOST]
         for heading, chosen in found.items()

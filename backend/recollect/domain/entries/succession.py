@@ -29,7 +29,7 @@ def claim(
     """Mark what an entry replaces or ends by words that were said `at` that time. Returns what it is linked with.
 
     What was said later is not overruled: it holds instead of the entry. Where something replaced a named entry before
-    that time, that is replaced in its place.
+    that time, that is replaced in its place, unless it is of the same memcell: what is said together holds together.
     """
     found = [_claim(state, entry_id, name, at, follow=True) for name in replaces]
     found += [_claim(state, entry_id, name, at, follow=False) for name in ends]
@@ -79,7 +79,7 @@ def _claim(state: State, entry_id: str, name: str, at: int, *, follow: bool) -> 
         if after.said > at:
             seen.discard(target.entry_id)
             break
-        if not follow:
+        if not follow or after.cell == state[entry_id].cell != "":
             return None
         target, after = after, None
     if target is None or target.entry_id in seen:

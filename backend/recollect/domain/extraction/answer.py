@@ -78,7 +78,10 @@ ANSWER_SCHEMA: JsonObject = strict_object(
         ),
         MAX_FACTS,
     ),
-    foresight=list_of(strict_object(text=_TEXT, when=_OR_NULL, until=_OR_NULL, quotes=_QUOTES), MAX_PLANS),
+    foresight=list_of(
+        strict_object(text=_TEXT, when=_OR_NULL, until=_OR_NULL, quotes=_QUOTES, replaces=_IDS, ends=_IDS),
+        MAX_PLANS,
+    ),
     case=or_null(CASE_SCHEMA),
 )
 
@@ -216,8 +219,6 @@ def _fact(item: JsonObject, cell: CellText) -> Draft:
         category=category if category in CATEGORIES else "event",
         happened=_date(item, "when"),
         until=None if until is None else until[1],
-        replaces=_ids(item.get("replaces")),
-        ends=_ids(item.get("ends")),
     )
 
 
@@ -239,7 +240,8 @@ def _statement(kind: Kind, item: JsonObject, cell: CellText) -> Draft:
     cited = [turn for turn in cell.turns if turn.turn_id in ids] or cell.turns
     said = [turn for turn in cited if turn.role == "user"] or cited
     when = max((turn.timestamp for turn in said), default=0)
-    return Draft(kind, text, text, when, ids, quotes=quotes)
+    replaces, ends = (_ids(item.get(name)) for name in ("replaces", "ends"))
+    return Draft(kind, text, text, when, ids, quotes=quotes, replaces=replaces, ends=ends)
 
 
 def _quotes(value: Any, cell: CellText) -> Iterator[Quoted]:
@@ -252,7 +254,7 @@ def _quotes(value: Any, cell: CellText) -> Iterator[Quoted]:
 
 
 def _ids(value: Any) -> tuple[str, ...]:
-    """Short ids of known facts, as they were listed."""
+    """Short ids of known facts and plans, as they were listed."""
     listed = value if isinstance(value, list) else [value]
     written = (str(item).strip(" []").casefold() for item in listed if item not in (None, ""))
     return tuple(dict.fromkeys(written))
@@ -307,20 +309,20 @@ def _days(item: JsonObject, name: str, cell: CellText) -> tuple[int, int] | None
 
 
 def _merged(drafts: Sequence[Draft]) -> Iterator[Draft]:
-    """Each statement once, with all turns that were cited for it."""
-    by_text: dict[str, Draft] = {}
+    """Each statement about the same subject and time once, with all turns that were cited for it."""
+    found: dict[tuple[object, ...], Draft] = {}
     for draft in drafts:
-        key = draft.text.casefold().rstrip(".。!！")  # noqa: RUF001
-        known = by_text.setdefault(key, draft)
+        key = (draft.text.casefold().rstrip(".。!！"), draft.subject.casefold(), draft.about)  # noqa: RUF001
+        known = found.setdefault(key, draft)
         if known is not draft:
-            by_text[key] = replace(
+            found[key] = replace(
                 known,
                 turn_ids=_both(known.turn_ids, draft.turn_ids),
                 quotes=_both(known.quotes, draft.quotes),
                 replaces=_both(known.replaces, draft.replaces),
                 ends=_both(known.ends, draft.ends),
             )
-    yield from by_text.values()
+    yield from found.values()
 
 
 def _both(one: Sequence[T], other: Sequence[T]) -> tuple[T, ...]:

@@ -1,9 +1,9 @@
 """The check of a model's statements, alike in every language.
 
-A fact or a plan quotes messages of its memcell, one of them a person's, and the quoted words stand there. What it
-replaces or ends was in the prompt. What a statement means is the model's business. One guard is more: what only a
-recalled memory or a summary says is no news, so that a memory that is recalled, repeated in an answer and extracted
-again makes no second one.
+A fact or a plan quotes messages of its memcell, one of them a person's, and the quoted words stand there; those of a
+fact not only in what that person pasted. What it replaces or ends was in the prompt. What a statement means is the
+model's business. One guard is more: what only a recalled memory or a summary says is no news, so that a memory that is
+recalled, repeated in an answer and extracted again makes no second one.
 """
 
 import re
@@ -19,12 +19,14 @@ NO_TURN = "it cites no message"
 UNKNOWN_TURN = "it cites a message that is not there"
 NO_PERSON = "it cites no message of a person"
 NOT_SAID = "its quote is not in the message"
+PASTED = "its quote is only in a pasted text"
 UNKNOWN_ID = "it names a known fact that is not there"
 ONLY_RECALLED = "only what was recalled says it"
 
 QUESTION_MARKS = ("?", "？", "؟")  # noqa: RUF001 - full-width and Arabic
 _REPEATED = 0.8
 """The share of a statement's words that one recalled line holds where the statement repeats that line."""
+_pasted = re.compile(r"^[^\S\n]*>[^\n]*(?:\n|\Z)|(`{3,}).*?(?:\1|\Z)", re.DOTALL | re.MULTILINE)
 _sentences = re.compile(r"(?:[^.!?…。！？\n]|(?<=\d)\.|[.!?](?=\S))+[.!?…。！？\n]*\s*").findall  # noqa: RUF001
 
 
@@ -35,10 +37,11 @@ def ground(extraction: Extraction, cell: CellText, known: Mapping[str, str] | No
     """
     known, recalled = known or {}, Recalled(cell)
     said = {turn.turn_id: folded(turn.content) for turn in cell.turns}
+    people = {turn.turn_id: _parted(turn.content) for turn in cell.turns if turn.role == "user"}
     kept: list[Draft] = []
     refused = list(extraction.refused)
     for draft in extraction.drafts:
-        reason = flaw(draft, cell) or _misquote(draft, said, known)
+        reason = flaw(draft, cell) or _misquote(draft, said, people, known)
         checked = None if reason else _news(draft, recalled)
         if checked is not None:
             replaces, ends = (tuple(known[each] for each in ids) for ids in (draft.replaces, draft.ends))
@@ -65,13 +68,31 @@ def folded(text: str) -> str:
     return "".join(each for each in plain if unicodedata.category(each)[0] not in "PZC")
 
 
-def _misquote(draft: Draft, said: Mapping[str, str], known: Mapping[str, str]) -> str | None:
-    """A quote whose words are not in its message, or an id that was not in the prompt."""
-    for quote in draft.quotes:
-        words = folded(quote.words)
-        if not words or words not in said[quote.turn_id]:
-            return NOT_SAID
-    return UNKNOWN_ID if not known.keys() >= {*draft.replaces, *draft.ends} else None
+def _parted(text: str) -> tuple[str, str]:
+    """A person's own words, and what they pasted, both folded.
+
+    Pasted are fenced blocks and lines that begin with `>`. A fence that is not closed reaches to the end.
+    """
+    lines = "\n".join(unicodedata.normalize("NFKC", text).splitlines())
+    pasted = "".join(found[0] for found in _pasted.finditer(lines))
+    return folded(_pasted.sub("\n", lines)), folded(pasted)
+
+
+def _misquote(
+    draft: Draft, said: Mapping[str, str], people: Mapping[str, tuple[str, str]], known: Mapping[str, str]
+) -> str | None:
+    """Words that are not in their message, an id that was not in the prompt, or only pasted words of people.
+
+    A plan may stand in a pasted text alone: in an invitation, say.
+    """
+    quotes = [(quote.turn_id, folded(quote.words)) for quote in draft.quotes]
+    if any(not words or words not in said[turn_id] for turn_id, words in quotes):
+        return NOT_SAID
+    if not known.keys() >= {*draft.replaces, *draft.ends}:
+        return UNKNOWN_ID
+    by_people = [(words, *people[turn_id]) for turn_id, words in quotes if turn_id in people]
+    is_pasted = all(words in pasted and words not in own for words, own, pasted in by_people)
+    return PASTED if draft.kind == "facts" and by_people and is_pasted else None
 
 
 def _news(draft: Draft, recalled: "Recalled") -> Draft | None:

@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 from itertools import zip_longest
 
-from recollect.domain.entries.entry import KnownEntry
+from recollect.domain.entries.entry import FORESIGHT, USER, KnownEntry
 from recollect.domain.entries.links import successor_ids
 from recollect.domain.extraction.draft import CellText
 from recollect.domain.extraction.prompts import KNOWN_CHARS
@@ -20,8 +20,25 @@ _LOOKED_AT = 4_000
 """Characters of a message."""
 
 
+def is_ahead(plan: KnownEntry, at: int) -> bool:
+    """Whether its time was not over then, by its own words."""
+    return plan.lapses is None or at <= plan.lapses
+
+
+def listed(known: KnownEntry) -> str:
+    """A known fact or plan as prompts show it: plans are marked, and facts name whom they are about.
+
+    A fact whose text holds all words of its subject names it already.
+    """
+    text, subject = known.entry.text, known.entry.extra.get("subject", "").strip()
+    if known.kind == FORESIGHT:
+        return f"planned: {text}"
+    is_named = known.subject in ("", USER) or set(words_in(text)).issuperset(words_in(subject))
+    return text if is_named else f"{subject}: {text}"
+
+
 def known_without(memcell_id: str, facts: Sequence[KnownEntry]) -> list[KnownEntry]:
-    """Of these facts, those that hold, as if nothing had been made of that cell yet.
+    """Of these facts and plans, those that hold, as if nothing had been made of that cell yet.
 
     Among them is what was said after the cell: what an old conversation says that is brought in late gives way to it.
     """
@@ -37,7 +54,7 @@ def nearest(
     cell: CellText, facts: Sequence[KnownEntry], page: Collection[str], alike: Sequence[str] = ()
 ) -> list[KnownEntry]:
     """The facts that share the rarest words with the cell and those `alike` in meaning, in turns; then those on the
-    profile's page, of each category in turns. As many as fit.
+    profile's page, of each category in turns. Plans among the `page` count as a category. As many as fit.
     """
     words = {fact.entry_id: frozenset(words_in(fact.entry.text)) for fact in facts}
     held_by = Counter(word for each in words.values() for word in each)
@@ -60,7 +77,7 @@ def nearest(
     chosen: list[KnownEntry] = []
     room = _MOST_CHARS
     for name in dict.fromkeys([*near, *in_turns(categories.values())]):
-        room -= min(len(by_id[name].entry.text), KNOWN_CHARS)
+        room -= min(len(listed(by_id[name])), KNOWN_CHARS)
         if room >= 0 and len(chosen) < _MOST_LINES:
             chosen.append(by_id[name])
     return chosen

@@ -6,6 +6,7 @@ from recollect.domain.entries.entry import KnownEntry
 from recollect.domain.entries.profile import HEADINGS, RULES, basis_of, heading_of, line_of
 from recollect.domain.extraction.answer import items_of, list_of, strict_object, text_of
 from recollect.domain.extraction.answer_json import find_object
+from recollect.domain.extraction.known import listed
 from recollect.domain.extraction.prompts import check_template, filled_with
 from recollect.domain.llm import quoted
 from recollect.domain.model import JsonObject
@@ -48,7 +49,7 @@ def profile_messages(
         shown.update(ids)
         told.append((f"line, {line.category}, {' '.join(ids)}", line.entry.text))
     told += [
-        (f"{name}, {heading_of(fact)}", fact.entry.text) for name, fact in facts.items() if name not in shown
+        (f"{name}, {heading_of(fact)}", listed(fact)) for name, fact in facts.items() if name not in shown
     ]
 
     def fitting(room: int) -> list[str]:

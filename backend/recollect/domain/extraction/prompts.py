@@ -15,7 +15,6 @@ from recollect.domain.llm import (
     lines_of_people,
     quotable,
     quoted,
-    quoted_lines,
     without_control_tokens,
 )
 from recollect.domain.model import MAX_TIMESTAMP, JsonObject, Turn
@@ -78,8 +77,11 @@ def repair_messages(messages: Sequence[JsonObject], answer: str, error: str) -> 
     ]
 
 
-PROMPT_CHARS = 12_000
-"""A prompt holds this many characters at most, all messages taken together."""
+PROMPT_CHARS = 17_000
+"""A prompt holds this many characters at most, all messages taken together.
+
+With the shipped template that is enough for all that people say in a memcell of full length, as far as it counts.
+"""
 PROMPT_TURNS = 80
 """And shows this many turns at most, the oldest ones."""
 TEMPLATE_CHARS = 6_000
@@ -110,6 +112,13 @@ def memcell_messages(
     """
     check_template(template, "messages", MEMCELL_PLACEHOLDERS)
     return filled_in(template, "messages", _values(cell, known or {}), cell.turns, cell.time_zone)
+
+
+def count_cut(messages: Sequence[JsonObject], cell: CellText) -> int:
+    """How many messages of people the prompt of a memcell does not show in full."""
+    shown = str(messages[-1]["content"])
+    texts = (quotable(_cut(turn)) for turn in cell.turns if turn.role == "user")
+    return sum(quoted(text, len(text)) not in shown for text in texts)
 
 
 def memcell_instruction(template: str, cell: CellText, known: Mapping[str, str] | None = None) -> JsonObject:
@@ -185,11 +194,10 @@ def numbered_lines(turns: Sequence[Turn], room: int, head: Callable[[int, Turn],
     shown = [_cut(turn) for turn in turns[:PROMPT_TURNS]]
     heads = [head(number, turn) for number, turn in enumerate(shown, 1)]
     room -= sum(len(head) + 2 for head in heads)
-    # Where tools were used, what they did is the matter; else it is what people said.
-    lines_in = quoted_lines if _uses_tools(shown) else lines_of_people
+    uses_tools = _uses_tools(shown)
     share = room
     while True:
-        lines = lines_in(shown, share)
+        lines = lines_of_people(shown, share, tools_matter=uses_tools)
         needed = sum(map(len, lines))
         if needed <= room or share <= 0:
             return [f"{head} {line}" for head, line in zip(heads, lines, strict=True)]

@@ -11,6 +11,7 @@ from recollect.domain.model import ThreadRef
 from recollect.infra.journal.entry_changes import EntryWriter
 from recollect.infra.journal.entry_rows import (
     SELECT_ENTRIES,
+    deletion_of,
     known_of,
     queue_entry_jobs,
     version_of,
@@ -53,8 +54,13 @@ CITING_TURNS = f"""
 ) ORDER BY e.pk"""
 
 DELETIONS = """
-SELECT entry_id, kind, cell, turn_ids_json FROM buried_entries
+SELECT entry_id, kind, cell, turn_ids_json, statement, said FROM buried_entries
 WHERE space = ? AND owner = ? AND (? IS NULL OR cell = ?) ORDER BY entry_id"""
+
+DELETED_STATEMENTS = """
+SELECT statement, max(said) AS said FROM buried_entries
+WHERE space = ? AND owner = ? AND statement != '' AND statement IN (SELECT value FROM json_each(?))
+GROUP BY statement"""
 
 
 class SqlEntryStore(QueueingStore):
@@ -164,10 +170,12 @@ class SqlEntryStore(QueueingStore):
 
     async def deletions(self, space: str, owner: str, cell: str | None = None) -> list[Deletion]:
         found = await self._database.read(DELETIONS, (space, owner, cell, cell))
-        return [
-            Deletion(row["entry_id"], row["kind"], row["cell"], tuple(json.loads(row["turn_ids_json"])))
-            for row in found
-        ]
+        return [deletion_of(row) for row in found]
+
+    async def deleted_statements(self, space: str, owner: str, keys: Sequence[str]) -> dict[str, int]:
+        """Of these `statement_key`s, those of deleted entries, and when each was said the last time."""
+        found = await self._database.read(DELETED_STATEMENTS, (space, owner, json.dumps(keys)))
+        return {row["statement"]: row["said"] for row in found}
 
     async def history(self, space: str, entry_id: str) -> list[EntryVersion]:
         """Oldest first; empty for an entry that never changed."""

@@ -5,6 +5,7 @@ import sqlite3
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from recollect.domain.entries.consolidate import statement_key
 from recollect.domain.entries.edit import is_made_of
 from recollect.domain.entries.entry import (
     AFTER_A_PERSON,
@@ -64,7 +65,7 @@ WHERE e.space = ? AND e.owner = ? AND e.kind IN ('profile', 'skills')
 AND EXISTS (SELECT 1 FROM json_each(?) WHERE instr(h.entry_json, value))"""
 
 CELL_OF_TURN = f"""
-SELECT m.memcell_id FROM turns t JOIN memcell_turns mt ON mt.turn_pk = t.pk JOIN memcell m ON m.pk = mt.memcell_pk
+SELECT m.memcell_id, t.role, t.timestamp FROM turns t JOIN memcell_turns mt ON mt.turn_pk = t.pk JOIN memcell m ON m.pk = mt.memcell_pk
 WHERE t.thread_pk = {THREAD_PK} AND t.position = ?"""
 
 TOUCH = """
@@ -73,7 +74,8 @@ INSERT INTO entry_files (path, space, owner) VALUES (?, ?, ?) ON CONFLICT (path)
 ADD_GONE_CASE = "INSERT OR IGNORE INTO gone_cases (entry_id) VALUES (?)"
 
 ADD_DELETION = """
-INSERT OR REPLACE INTO buried_entries (space, entry_id, owner, kind, cell, turn_ids_json) VALUES (?, ?, ?, ?, ?, ?)"""
+INSERT OR REPLACE INTO buried_entries (space, entry_id, owner, kind, cell, turn_ids_json, statement, said)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?)"""
 
 
 @dataclass(slots=True)
@@ -211,14 +213,17 @@ class EntryWriter:
         self._leave(before)
 
     def _record_deletion(self, before: KnownEntry) -> None:
-        """What several cells said is derived again from none of them."""
+        """What several cells said is derived again from none of them, nor from what was said before."""
         turn_ids = tuple(source.turn_id for source in before.sources)
-        deletions = [Deletion(before.entry_id, before.kind, before.cell, turn_ids)]
+        said = before.said
         cells: dict[str, list[str]] = {}
         for source in before.sources:
             place = (*source.thread_in(before.space), turn_number(source.turn_id))
-            for (cell,) in self.connection.execute(CELL_OF_TURN, place):
+            for cell, role, timestamp in self.connection.execute(CELL_OF_TURN, place):
                 cells.setdefault(cell, []).append(source.turn_id)
+                said = max(said, timestamp) if role == "user" else said
+        statement = statement_key(before)
+        deletions = [Deletion(before.entry_id, before.kind, before.cell, turn_ids, statement, said)]
         deletions += [
             Deletion(f"{before.entry_id}@{cell}", before.kind, cell, tuple(names))
             for cell, names in cells.items()
@@ -289,13 +294,14 @@ def record_deletions(
     connection: sqlite3.Connection, space: str, owner: str, deletions: Sequence[Deletion]
 ) -> None:
     add_to_ledger(connection, *(entry_line(space, owner, deletion) for deletion in deletions))
-    connection.executemany(
-        ADD_DELETION,
-        [
-            (space, deletion.entry_id, owner, deletion.kind, deletion.cell, json.dumps(deletion.turn_ids))
-            for deletion in deletions
-        ],
-    )
+    connection.executemany(ADD_DELETION, [deletion_row(space, owner, each) for each in deletions])
+
+
+def deletion_row(space: str, owner: str, deletion: Deletion) -> tuple[object, ...]:
+    """For ADD_DELETION."""
+    turn_ids = json.dumps(deletion.turn_ids)
+    row = (space, deletion.entry_id, owner, deletion.kind, deletion.cell, turn_ids)
+    return (*row, deletion.statement, deletion.said)
 
 
 def forget_entries_of(connection: sqlite3.Connection, space: str, owner: str) -> None:

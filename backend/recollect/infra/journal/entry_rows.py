@@ -9,6 +9,7 @@ from typing import Any
 from recollect.domain.entries.entry import (
     PROFILE,
     SKILLS,
+    Deletion,
     EntryVersion,
     KnownEntry,
     Source,
@@ -62,6 +63,10 @@ def known_of(row: Mapping[str, Any]) -> KnownEntry:
         Source(user, thread, turn_id(turn)) for user, thread, turn in json.loads(row["sources_json"])
     )
     return made(KnownEntry, row, entry=entry, sources=sources)
+
+
+def deletion_of(row: Mapping[str, Any]) -> Deletion:
+    return made(Deletion, row, turn_ids=tuple(json.loads(row["turn_ids_json"])))
 
 
 def row_of(known: KnownEntry, path: str, now: int) -> dict[str, Any]:

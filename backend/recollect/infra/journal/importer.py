@@ -1,13 +1,11 @@
 """Taking whole threads into an empty journal, and what one journal remembers of deletions into another."""
 
-import json
 import sqlite3
 from collections.abc import Callable
 from dataclasses import replace
 
 from recollect.domain.access import ApiKey
 from recollect.domain.boundary import BoundaryRules
-from recollect.domain.entries.entry import Deletion
 from recollect.domain.forgetting import Remembered
 from recollect.domain.identity import looks_made, place_of, thread_key, turn_digest, turn_number
 from recollect.domain.job import BOUNDARY, TRANSCRIBE, cells_lane, vault_lane
@@ -16,11 +14,12 @@ from recollect.domain.paths import transcript_path
 from recollect.domain.vault_file import StoredPart
 from recollect.infra.journal.cells import insert_cell
 from recollect.infra.journal.database import Database, write_transaction
-from recollect.infra.journal.entry_changes import ADD_DELETION, ADD_GONE_CASE
+from recollect.infra.journal.entry_changes import ADD_DELETION, ADD_GONE_CASE, deletion_row
+from recollect.infra.journal.entry_rows import deletion_of
 from recollect.infra.journal.file_versions import FileVersions, record_version
 from recollect.infra.journal.forget.prompts import ADD_TOMBSTONE
 from recollect.infra.journal.keys import ADD_KEY, CLOSE, key_row
-from recollect.infra.journal.rows import NewJob, insert_rows, queue_jobs
+from recollect.infra.journal.rows import NewJob, insert_rows, named_rows, queue_jobs
 from recollect.infra.journal.turns import INSERT_TURNS, insert_thread, turn_row
 from recollect.infra.ledger import Ledger
 
@@ -88,10 +87,7 @@ class SqlImporter(FileVersions):
         connection.executemany(ADD_TOMBSTONE, sorted(remembered.tombstones))
         connection.executemany(
             ADD_DELETION,
-            [
-                (space, each.entry_id, owner, each.kind, each.cell, json.dumps(each.turn_ids))
-                for (space, _), (owner, each) in remembered.deletions.items()
-            ],
+            [deletion_row(space, owner, each) for (space, _), (owner, each) in remembered.deletions.items()],
         )
         connection.executemany(ADD_GONE_CASE, [(entry_id,) for entry_id in remembered.gone_cases])
         connection.executemany(
@@ -140,11 +136,8 @@ def _remembered(connection: sqlite3.Connection) -> Remembered:
     found.tombstones = set(
         connection.execute("SELECT space, user_id, thread_key, message_key, number FROM tombstones")
     )
-    for space, owner, entry_id, kind, cell, turn_ids in connection.execute(
-        "SELECT space, owner, entry_id, kind, cell, turn_ids_json FROM buried_entries"
-    ):
-        deletion = Deletion(entry_id, kind, cell, tuple(json.loads(turn_ids)))
-        found.deletions[space, entry_id] = owner, deletion
+    for row in named_rows(connection, "SELECT * FROM buried_entries"):
+        found.deletions[row["space"], row["entry_id"]] = row["owner"], deletion_of(row)
     for file, digest, gone in connection.execute(
         "SELECT file, digest, gone FROM written_files ORDER BY number"
     ):

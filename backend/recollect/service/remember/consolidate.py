@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
 
+from recollect.domain.entries.consolidate import statement_key
 from recollect.domain.entries.entry import (
     CASES,
     FACTS,
@@ -19,7 +20,7 @@ from recollect.domain.entries.links import origin_ids, partners
 from recollect.domain.entries.merge_drafts import Known, Origin, Outcome, Proposal, proposals_of, remember
 from recollect.domain.extraction.case import has_trajectory
 from recollect.domain.extraction.draft import CellText, Draft, Extraction, Kind, StoredCell
-from recollect.domain.extraction.known import MOST_READ, known_without, nearest
+from recollect.domain.extraction.known import MOST_READ, is_ahead, known_without, nearest
 from recollect.domain.job import Job, JobSpec, NotYet
 from recollect.domain.model import JsonObject
 from recollect.domain.paths import agent_folder, owner_folder
@@ -183,7 +184,7 @@ class Remembering:
         run.wanted[:] = [name for name in run.wanted if name in keeps]
 
     async def _known_facts(self, run: _Run, cell: CellText) -> list[KnownEntry]:
-        """What is known that the cell may touch: the nearest facts, and those on the profile's page."""
+        """What is known that the cell may touch: the nearest facts, those on the profile's page, and plans ahead."""
         if self.extractor.model_calls is None:
             return []
         space, stored = run.stored.thread.space, run.stored
@@ -192,12 +193,15 @@ class Remembering:
         theirs = [line for line in lines if line.is_edited]
         page = {origin for line in lines if not line.is_edited for origin in origin_ids(line.entry)}
         older = await self.entries.some(space, run.user, sorted(page - {fact.entry_id for fact in facts}))
-        known = known_without(stored.memcell_id, [*facts, *older, *theirs])
+        last = max((turn.timestamp for turn in cell.turns), default=0)
+        plans = await self.entries.list_entries(space, run.user, kinds=(FORESIGHT,), limit=MOST_READ)
+        plans = [plan for plan in plans if is_ahead(plan, last)]
+        known = known_without(stored.memcell_id, [*facts, *older, *theirs, *plans])
         said = [
             turn.content[:_SAID_CHARS] for turn in cell.turns if turn.role == "user" and turn.content.strip()
         ]
         alike = await self.facts_like(space, stored.thread.user_id, said[-_MOST_SAID:]) if known else []
-        page |= {line.entry_id for line in theirs}
+        page |= {each.entry_id for each in (*theirs, *plans)}
         return await asyncio.to_thread(nearest, cell, known, page, alike)
 
     async def _make(self, run: _Run, extracted: Extracted, told: dict[str, JsonObject], name: str) -> None:
@@ -209,15 +213,12 @@ class Remembering:
                 if owner == run.agent and CASE in run.wanted and await self.has_case(stored):
                     run.wanted.remove(CASE)
                     run.off[CASE] = _KNOWN
-                plans = [
-                    await self._planned(
-                        Origin(space, owner, each, extracted.by, stored, name),
-                        extracted.extraction.of(_KINDS[each]),
-                        told[each],
-                    )
-                    for each in run.wanted
-                    if run.owner_of(each) == owner
-                ]
+                plans: list[_Planned] = []
+                for each in run.wanted:
+                    if run.owner_of(each) == owner:
+                        origin = Origin(space, owner, each, extracted.by, stored, name)
+                        drafts = extracted.extraction.of(_KINDS[each])
+                        plans.append(await self._planned(origin, drafts, told[each], plans))
                 await self._apply(space, owner, stored, plans, run.receipts_of(owner))
 
     async def has_case(self, stored: StoredCell) -> bool:
@@ -252,7 +253,7 @@ class Remembering:
             owner,
             "extraction",
             f"{', '.join(plan.receipt.strategy for plan in plans)} of {cell.memcell_id}",
-            put=tuple(entry for plan in plans for entry in plan.outcome.put.values()),
+            put=tuple({name: each for plan in plans for name, each in plan.outcome.put.items()}.values()),
             remove=tuple(entry_id for plan in plans for entry_id in plan.outcome.remove),
             receipts=tuple(receipts),
             extra_jobs=tuple(job for plan in plans for job in plan.jobs),
@@ -265,16 +266,20 @@ class Remembering:
             return  # Its thread was forgotten meanwhile, with all of its receipts.
         self.fail_points.reach("remember.applied")
 
-    async def _planned(self, origin: Origin, drafts: Sequence[Draft], told: JsonObject) -> _Planned:
-        """What a strategy changes, of one cell, in what its owner has."""
+    async def _planned(
+        self, origin: Origin, drafts: Sequence[Draft], told: JsonObject, before: Sequence[_Planned] = ()
+    ) -> _Planned:
+        """What a strategy changes, of one cell, in what its owner has after the changes `before`."""
         cell = origin.cell
         new = proposals_of(drafts, origin)
-        outcome = remember(new, await self._compared(origin, new))
+        known = await self._compared(origin, new)
+        for plan in before:
+            known = known.after(plan.outcome)
+        outcome = remember(new, known)
         detail = {"state": "extracted" if new else NOTHING, **told, **outcome.as_json()}
         receipt = EntryReceipt(cell.thread.ref, cell.memcell_id, origin.strategy, detail)
-        event = _EVENTS.get(origin.strategy)
-        tells = event is not None and bool(outcome.put or outcome.remove)
-        jobs = self._jobs_after(event, origin, tuple(outcome.put)) if event and tells else ()
+        event = _event_of(origin.strategy, outcome, any(plan.jobs for plan in before))
+        jobs = () if event is None else self._jobs_after(event, origin, tuple(outcome.put))
         return _Planned(outcome, receipt, jobs)
 
     def _jobs_after(self, event: Event, origin: Origin, changed: tuple[str, ...]) -> tuple[JobSpec, ...]:
@@ -291,6 +296,9 @@ class Remembering:
             alike={proposal.known.entry_id: await self._alike(proposal.known) for proposal in new},
             linked=await self.entries.linked(space, owner, named),
             deletions=await self.entries.deletions(space, owner, cell),
+            deleted=await self.entries.deleted_statements(
+                space, owner, [statement_key(proposal.known) for proposal in new]
+            ),
         )
 
     async def _alike(self, entry: KnownEntry) -> list[KnownEntry]:
@@ -298,6 +306,14 @@ class Remembering:
         if entry.kind not in (FACTS, FORESIGHT):
             return []
         return await self.entries.with_text(entry.space, entry.owner, entry.kind, text_key(entry.entry.text))
+
+
+def _event_of(strategy: str, outcome: Outcome, is_told: bool) -> Event | None:
+    """What the outcome sets off. A plan may replace or end a fact, which the facts of its cell may have told already."""
+    if strategy in _EVENTS:
+        return _EVENTS[strategy] if outcome.put or outcome.remove else None
+    changes_facts = any(each.kind == FACTS for each in outcome.put.values())
+    return "facts changed" if changes_facts and not is_told else None
 
 
 def _user_name(stored: StoredCell) -> str:
@@ -308,7 +324,7 @@ def _user_name(stored: StoredCell) -> str:
 def _told(extracted: Extracted, kind: Kind) -> JsonObject:
     refused = Counter(each.reason for each in extracted.extraction.refused if each.kind == kind)
     told: JsonObject = {"by": extracted.by, "cost": extracted.cost, "refused": dict(refused)}
-    told["secrets_masked"] = extracted.secrets_masked
+    told |= {"secrets_masked": extracted.secrets_masked, "messages_cut": extracted.messages_cut}
     if extracted.extraction.is_missing(kind):
         told |= {
             "state": "failed",

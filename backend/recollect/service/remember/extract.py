@@ -1,7 +1,7 @@
 """Extraction: what a memcell holds that is worth remembering."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from importlib import resources
 
@@ -11,6 +11,7 @@ from recollect.domain.extraction.answer import ANSWER_SCHEMA, CASE_SCHEMA, lacki
 from recollect.domain.extraction.case import CASE_PLACEHOLDERS
 from recollect.domain.extraction.draft import CellText, Draft, Extraction, StoredCell
 from recollect.domain.extraction.ground import ground
+from recollect.domain.extraction.known import listed
 from recollect.domain.extraction.profile_page import PROFILE_PLACEHOLDERS
 from recollect.domain.extraction.prompts import MEMCELL_PLACEHOLDERS, check_template
 from recollect.domain.extraction.skill_making import SKILL_PLACEHOLDERS
@@ -91,6 +92,8 @@ class Extracted:
     """Tokens in, out and cached; empty where no model was asked now."""
     secrets_masked: int = 0
     """In the cell, before anything was made of it."""
+    messages_cut: int = 0
+    """Messages of people that were too long for the prompt to show in full."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,27 +119,26 @@ class Extractor:
         if self.model_calls is None:
             return Extracted(extract_without_model(cell), RULES, secrets_masked=masked)
         template = await self.prompts.text(stored.thread.space, "memcell")
-        shown = case.shown_with_calls(replace(cell, language=self.language))
         ids = {f"f{number}": entry for number, entry in enumerate(known, 1)}
-        texts = {short_id: entry.entry.text for short_id, entry in ids.items()}
+        asked = replace(cell, language=self.language)
+        prompt = await asyncio.to_thread(_prompt, template, asked, ids)
         kept, cost = await self.model_calls.answer(
             Question(
                 "memcell",
                 stored.thread.ref,
                 stored.memcell_id,
-                prompts.memcell_messages(template, shown, texts),
+                prompt.messages,
                 ANSWER_SCHEMA,
                 lambda text: parse_memcell_answer(text, cell),
-                Appended(
-                    prompts.memcell_instruction(template, shown, texts), lambda: self.live_prefix(stored)
-                ),
+                Appended(prompt.after_chat, lambda: self.live_prefix(stored)),
                 lacks=lacking,
-                digest=prompts.memcell_digest(template, shown),
+                digest=prompt.digest,
                 known={short_id: entry.entry_id for short_id, entry in ids.items()},
             )
         )
         answer = await asyncio.to_thread(_read, kept, cell)
-        return await self._kept(answer, kept.model, cost, masked)
+        extracted = await self._kept(answer, kept.model, cost, masked)
+        return replace(extracted, messages_cut=prompt.messages_cut)
 
     async def without_model(self, cell: CellText) -> Extracted:
         """The episode alone, of a cell about which a model was asked in vain."""
@@ -173,6 +175,28 @@ class Extractor:
             drafts = await asyncio.to_thread(lambda: tuple(map(_without_secrets, extraction.drafts)))
             extraction = replace(extraction, drafts=drafts)
         return Extracted(extraction, by, cost, masked)
+
+
+@dataclass(frozen=True, slots=True)
+class _Prompt:
+    messages: list[JsonObject]
+    after_chat: JsonObject
+    """The one message that follows a chat's own prompt."""
+    digest: str
+    messages_cut: int
+
+
+def _prompt(template: str, cell: CellText, known: Mapping[str, KnownEntry]) -> _Prompt:
+    """In a thread: long messages take a while to quote."""
+    shown = case.shown_with_calls(cell)
+    texts = {short_id: listed(entry) for short_id, entry in known.items()}
+    messages = prompts.memcell_messages(template, shown, texts)
+    return _Prompt(
+        messages,
+        prompts.memcell_instruction(template, shown, texts),
+        prompts.memcell_digest(template, shown),
+        prompts.count_cut(messages, shown),
+    )
 
 
 def _read(kept: KeptAnswer, cell: CellText) -> Extraction:

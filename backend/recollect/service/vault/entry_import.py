@@ -133,7 +133,7 @@ def _is_deleted(known: KnownEntry, deleted: Deleted) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class EntryDeletions:
-    """Writes each owner's list of deleted entries, ids alone, to the vault."""
+    """Writes each owner's list of deleted entries, ids and digests alone, to the vault."""
 
     entries: SqlEntryStore
     vault: Vault

@@ -231,7 +231,7 @@ async def idle(talk: Talk) -> None:
     """Until the summary that is under way is made."""
     for job in await talk.app.jobs.list_jobs(space="default", limit=1000):
         if job.kind == "summary":
-            await talk.app.jobs.wait_for(job.job_id, 10)
+            assert await talk.app.jobs.wait_for(job.job_id, 30)
 
 
 async def test_blocks_stay_within_their_share_of_the_context(tmp_path: Path, model: StandInModel) -> None:

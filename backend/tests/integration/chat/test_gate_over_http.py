@@ -71,7 +71,7 @@ def test_a_chat_sends_a_running_call_back_and_it_runs_again_unpunished(
         model.calls(in_flight=1)
         answer = say(client, "chat", "Who is Donald Trump?")
         assert answer["assistant_turn"]["content"] == "I see: Donald Trump"
-        assert answer["receipt"]["time_to_first_token_ms"] < 2_000
+        assert answer["receipt"]["time_to_first_token_ms"] < 20_000, "the silent call would last a minute"
         wait_until(
             lambda: client.get("/api/v1/coverage", params={"session_id": "t"}).json()["celled"] == 4,
             "the boundary was found after all",
@@ -92,7 +92,7 @@ def test_a_thread_gets_a_title_from_its_first_exchange(tmp_path: Path, model: St
 
 def test_chats_of_many_threads_stream_beside_each_other(tmp_path: Path, model: StandInModel) -> None:
     with Server(tmp_path / "home", with_backend(model.base_url)) as server:
-        model.control(chunk_delay_seconds=0.05)
+        model.control(chunk_delay_seconds=0.3)
         with ThreadPoolExecutor(6) as pool:
             list(pool.map(lambda n: say(server.client, f"t{n}", "Who is Marie Curie?"), range(6)))
         assert model.calls()["most_in_flight"] >= 2

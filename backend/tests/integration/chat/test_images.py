@@ -11,6 +11,7 @@ import httpx2
 import pytest
 
 from tests.chatting import post, prompt, with_backend
+from tests.files_under import files_under
 from tests.http_client import QUICK, Json, coverage, drained, thread_path, turns
 from tests.processes import Server, recollect, recollect_json, wait_until
 from tests.standins.standin_engines import StandInEngine
@@ -91,8 +92,7 @@ def images_sent(engine: StandInEngine) -> list[Json]:
 def bytes_under(home: Path, content: bytes) -> list[Path]:
     """Files that hold an image, as bytes or as base64."""
     kept = (content, base64.b64encode(content))
-    files = [path for path in home.rglob("*") if path.is_file()]
-    return [path for path in files if any(form in path.read_bytes() for form in kept)]
+    return [path for path, held in files_under(home).items() if any(form in held for form in kept)]
 
 
 def test_an_image_is_a_file_before_the_turn_is_answered(

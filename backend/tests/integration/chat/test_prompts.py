@@ -68,9 +68,9 @@ async def test_every_request_has_its_own_time_zone(talk: Talk) -> None:
 
 
 async def test_the_receipt_holds_exactly_what_the_backend_got(talk: Talk, model: StandInModel) -> None:
-    before = len(model.calls()["bodies"])
+    before = len(model.calls_of_chats())
     sent = await talk.prompts("Who is Donald Trump?", "who are his children?", "thanks")
-    got = [body for body in model.calls()["bodies"][before:] if "session_id" in body]
+    got = model.calls_of_chats()[before:]
     assert [prompt["request"] for prompt in sent] == got
     again = [
         (await talk.client.get(f"/api/v1/threads/t/turns/t-{number}/prompt")).json()["request"]
@@ -287,7 +287,7 @@ async def test_no_control_token_of_a_tool_or_of_a_senders_name_reaches_the_model
     ]
     body = {"model": "recollect", "user": "ann", "messages": messages}
     answer = (await talk.client.post("/v1/chat/completions", json=body)).raise_for_status()
-    sent = json.dumps(model.calls()["bodies"][-1]["messages"])
+    sent = json.dumps(model.calls_of_chats()[-1]["messages"])
     assert "Recalled from memory" in sent
     assert sent.count("Obey") == 3
     assert [token for token in ("<|im_start|>", "<|im_end|>", "</s>") if token in sent] == []

@@ -8,6 +8,7 @@ import pytest
 
 from recollect.entrypoints.http.routes.web import CONTENT_SECURITY_POLICY
 from recollect.entrypoints.http.server import create_api, create_server
+from tests.files_under import files_under
 from tests.http_client import Home, Json, add_one, bearer, client_of, opened
 from tests.processes import Server, recollect, recollect_json
 
@@ -281,7 +282,7 @@ class TestKeysFromTheCommandLine:
         with Server(home) as server:
             secret = recollect_json(home, "keys", "create")["secret"].encode()
             server.client.get("/api/v1/threads", headers=bearer(secret.decode())).raise_for_status()
-            found = [path for path in home.rglob("*") if path.is_file() and secret in path.read_bytes()]
+            found = [path for path, content in files_under(home).items() if secret in content]
             logged = secret.decode() in server.errors()
         assert (found, logged) == ([], False)
 

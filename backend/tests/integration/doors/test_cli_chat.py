@@ -270,7 +270,7 @@ def test_ctrl_c_ends_a_single_message_with_a_code_of_its_own(
         person.sees("one two three")
         person.presses_ctrl_c()
         assert person.leaves() == 130
-    assert turns(server.client, thread)[1]["status"] == "partial"
+    wait_until(lambda: turns(server.client, thread)[1]["status"] == "partial", "what came is kept")
 
 
 def test_the_memories_that_were_used_are_shown_with_their_thread(

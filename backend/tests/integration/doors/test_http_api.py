@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.files_under import files_under
 from tests.http_client import START, Home, add_one, error_of, message
 
 
@@ -52,8 +53,8 @@ class TestThreads:
             await home.add("t1", "bob's unmistakable sentence", user_id="bob")
             await home.client.delete("/api/v1/threads/t1")
         await home.drain()
-        files = [path for path in home.app.settings.home.rglob("*") if path.is_file()]
-        assert [path for path in files if b"unmistakable" in path.read_bytes()] == []
+        files = files_under(home.app.settings.home)
+        assert [path for path, content in files.items() if b"unmistakable" in content] == []
 
 
 class TestTurns:

@@ -1,11 +1,10 @@
 """Notes over HTTP: put into the vault as they are, found by search, replaced only when that is asked for."""
 
-from pathlib import Path
-
 import httpx2
 import pytest
 
 from tests.eventually import eventually
+from tests.files_under import files_under
 from tests.http_client import Home, Json
 
 NOTES = "/api/v1/memory/notes"
@@ -83,12 +82,9 @@ async def test_a_forgotten_note_is_gone_from_the_vault_the_list_and_every_search
     hits = (await home.client.post("/api/v1/memory/search", json=asked)).json()["hits"]
     assert [hit["path"] for hit in hits if hit["path"] == note["path"]] == []
     assert (await home.app.forgotten_verifier.verify()).problems == []
-    assert [path for path in home.app.settings.home.rglob("*") if holds(path, b"Flores")] == []
+    files = files_under(home.app.settings.home)
+    assert [path for path, content in files.items() if b"flores" in content.lower()] == []
     assert (await forget(home, note["name"])).status_code == 404
-
-
-def holds(path: Path, words: bytes) -> bool:
-    return path.is_file() and words.lower() in path.read_bytes().lower()
 
 
 async def test_a_note_of_the_same_name_that_is_brought_after_that_stays(home: Home) -> None:

@@ -275,7 +275,7 @@ def test_a_message_edited_in_the_vault_keeps_its_client_in_the_thread(
     resending: ResendingClient, server: Server, engine: StandInEngine, user: str
 ) -> None:
     thread = resending.say("My cat is called Tom").thread
-    (path,) = wait_until(lambda: parts_with(server, "called Tom"), "it is written")
+    (path,) = wait_until(lambda: parts_with(server, "You said: My cat is called Tom"), "all of it is written")
     path.write_text(path.read_text().replace("called Tom", "called Tiger"))
     wait_until(lambda: texts(server, thread)[0] == "My cat is called Tiger", "the edit is taken in")
     assert resending.say("What is it called?").thread == thread

@@ -27,6 +27,8 @@ PNG = base64.b64decode(
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
 )
 CHECKS = [not_a_server_error, status_code_conformance, content_type_conformance, response_schema_conformance]
+SECONDS = 60
+"""For an answer. A flush waits for a model, and a reindex for the disk."""
 DOCUMENT = create_api().openapi()
 schema = schemathesis.openapi.from_dict(DOCUMENT)
 Operation = schemathesis.schemas.APIOperation[Any, Any, Any, Any]
@@ -72,7 +74,7 @@ def operator(server: Server) -> dict[str, str]:
 def test_every_answer_is_a_documented_one(
     case: "schemathesis.Case[Any]", server: Server, operator: dict[str, str]
 ) -> None:
-    answer = case.call(base_url=server.address, headers=operator)
+    answer = case.call(base_url=server.address, headers=operator, timeout=SECONDS)
     case.validate_response(answer, checks=CHECKS)
     if answer.status_code >= 400 and not case.path.startswith("/health"):
         assert {"code", "message"} <= set(answer.json()["error"])
@@ -216,7 +218,7 @@ def call_at_random(operation: Operation, caller: Person, other: Person) -> None:
     def call(data: st.DataObject) -> None:
         case = data.draw(cases)
         aim(data, case, fields, caller, other)
-        answer = case.call(base_url=str(caller.client.base_url), headers=caller.key)
+        answer = case.call(base_url=str(caller.client.base_url), headers=caller.key, timeout=SECONDS)
         case.validate_response(answer, checks=CHECKS[:2])
         assert not other.is_told_of_by(answer.content + str(answer.headers).encode()), answer.text
 

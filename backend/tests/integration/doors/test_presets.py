@@ -10,7 +10,6 @@ import pytest
 from tests.http_client import QUICK, Home, Json, drained
 from tests.processes import Server, recollect, recollect_json, wait_until
 
-SEEN_SECONDS = 2.0
 SIGKILLED = -9
 PIRATE: Json = {"instructions": "Answer like a pirate.", "temperature": 0.7, "persona": "Captain Hook"}
 
@@ -173,8 +172,8 @@ class TestTheVault:
         assert (root / "default" / "presets" / "pirate.md").is_file()
 
     @pytest.mark.timeout(180)
-    def test_what_a_person_writes_is_in_force_within_two_seconds(self, tmp_path: Path) -> None:
-        with Server(tmp_path / "home", QUICK) as server:
+    def test_what_a_person_writes_is_in_force_without_waiting_for_a_sweep(self, tmp_path: Path) -> None:
+        with Server(tmp_path / "home", {**QUICK, "RECOLLECT_VAULT__SWEEP_SECONDS": "3600"}) as server:
             server.client.put(preset_path("pirate"), json=PIRATE).raise_for_status()
             server.client.patch(preferences_path("ann"), json={"auto_skills": False}).raise_for_status()
             drained(server.client)
@@ -186,36 +185,27 @@ class TestTheVault:
             wait_until(
                 lambda: server.client.get(preset_path("pirate")).json()["revision"] != before["revision"],
                 "the edited instructions",
-                seconds=SEEN_SECONDS,
             )
             assert server.client.get(preset_path("pirate")).json()["instructions"] == "Answer like a corsair."
 
             preset.write_text("nothing that can be read")
             mine = vault / "presets" / "Be calm.md"
             mine.write_text("---\nrecollect: 1\nkind: preset\n---\n\nBe calm.\n")
-            wait_until(
-                lambda: server.client.get(preset_path("be calm")).status_code == 200,
-                "the new preset",
-                seconds=SEEN_SECONDS,
-            )
+            wait_until(lambda: server.client.get(preset_path("be calm")).status_code == 200, "the new preset")
             assert server.client.get(preset_path("pirate")).json()["instructions"] == "Answer like a corsair."
-            wait_until(
-                lambda: "pirate.md: not applied" in server.errors(), "the report", seconds=SEEN_SECONDS
-            )
+            wait_until(lambda: "pirate.md: not applied" in server.errors(), "the report")
 
             chosen = vault / "users" / "ann" / "preferences.md"
             chosen.write_text(chosen.read_text().replace("time_zone: null", "time_zone: Asia/Tokyo"))
             wait_until(
                 lambda: server.client.get(preferences_path("ann")).json()["time_zone"] == "Asia/Tokyo",
                 "the time zone",
-                seconds=SEEN_SECONDS,
             )
 
             mine.unlink()
             wait_until(
                 lambda: server.client.get(preset_path("be calm")).status_code == 404,
                 "the preset that a person removed is gone",
-                seconds=5,
             )
 
     @pytest.mark.timeout(180)

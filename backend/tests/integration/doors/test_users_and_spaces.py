@@ -11,6 +11,7 @@ from recollect.app import open_home
 from recollect.domain.model import ThreadRef
 from recollect.entrypoints.http.server import create_api
 from recollect.service.rebuild import rebuild_home
+from tests.files_under import files_under
 from tests.http_client import (
     COMPLETIONS,
     Home,
@@ -221,8 +222,8 @@ class TestTwoUsersWithOneThreadId:
                 await home.drain()
                 assert "Porto" in await self._everything(home, ann, "ann")
                 assert (await bob.get("/api/v1/threads/t1")).status_code == 404
-                files = [path for path in (tmp_path / "home").rglob("*") if path.is_file()]
-                assert [path for path in files if b"Oslo" in path.read_bytes() and path.suffix != ".db"] == []
+                files = files_under(tmp_path / "home").items()
+                assert [path for path, content in files if b"Oslo" in content and path.suffix != ".db"] == []
                 await self._holds(home)
 
     async def _live(self, client: httpx2.AsyncClient, city: str) -> list[Any]:

@@ -120,7 +120,7 @@ class TestTwoPeopleBehindOneKey:
                 answer = await client.post(COMPLETIONS, json=asked, headers=headers)
                 found = await client.post("/api/v1/memory/search", json={"query": "harbour"}, headers=headers)
                 listed = await client.get("/api/v1/threads", headers=headers)
-                prompt = model.calls()["bodies"][-1]
+                prompt = model.calls_of_chats()[-1]
                 for shown in (answer.text, found.text, json.dumps(prompt)):
                     assert own in shown
                     assert others not in shown

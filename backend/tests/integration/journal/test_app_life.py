@@ -15,12 +15,15 @@ from recollect.infra.journal.rows import NewJob
 from recollect.settings import JobSettings, MemorizeSettings, Settings
 from tests.eventually import eventually
 from tests.fakes import START
+from tests.files_under import files_under
 from tests.job_bench import SOON, queue_now
 
 
 def home_settings(home: Path) -> Settings:
     return Settings(
         home=home,
+        embedding={"kind": "none"},
+        llm={"discover": False},
         transcript_delay_ms=0,
         memorize=MemorizeSettings(delay_ms=0, pause_seconds=0),
         jobs=JobSettings(stop_seconds=1),
@@ -42,7 +45,11 @@ async def say(app: App, *texts: str, thread_id: str = "t1", tags: tuple[str, ...
 
 
 async def at_rest(app: App) -> None:
+    """No job waits, and what follows by itself has followed: the watch of the vault, and the index."""
     await eventually(lambda: _no_jobs(app))
+    await app.vault_sweep.sweep()
+    await eventually(lambda: _no_jobs(app))
+    await app.search.indexer.settled()
 
 
 async def _no_jobs(app: App) -> bool:
@@ -60,7 +67,7 @@ async def everything(app: App) -> dict[str, object]:
         if table not in ("jobs", "sqlite_sequence", "index_progress")
     }
     root = app.settings.vault_path
-    files = {path.relative_to(root): path.read_bytes() for path in root.rglob("*") if path.is_file()}
+    files = {path.relative_to(root): content for path, content in files_under(root).items()}
     return {**found, "files": files}
 
 

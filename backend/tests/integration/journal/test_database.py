@@ -108,7 +108,7 @@ async def test_an_urgent_write_waits_for_one_that_runs_and_no_more(database: Dat
             order.append(word)
             if word == "first":
                 loop.call_soon_threadsafe(running.set)
-                assert go_on.wait(10)
+                assert go_on.wait(30)
             return insert(word)(connection)
 
         return operation
@@ -285,7 +285,7 @@ async def test_a_write_that_comes_while_it_closes_is_answered(database: Database
     """Done or refused, but never left waiting."""
     closing = asyncio.create_task(database.close())
     answers: list[object] = []
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(30):
         while not closing.done():
             answers += await asyncio.gather(database.write(lambda connection: 1), return_exceptions=True)
             await asyncio.sleep(

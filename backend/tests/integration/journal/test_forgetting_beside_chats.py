@@ -65,7 +65,7 @@ class Chats(Journal):
 
         def work(_: sqlite3.Connection) -> None:
             loop.call_soon_threadsafe(running.set)
-            assert go_on.wait(10)
+            assert go_on.wait(30)
 
         working = asyncio.create_task(self.database.write(work))
         await running.wait()

@@ -103,7 +103,7 @@ async def test_a_walk_over_links_that_lead_in_a_circle_ends(vault: Vault) -> Non
     put(vault, f"{ANN}/b/in_b.md", "x")
     for path, target in (("notes/up", ".."), ("a/b", "../b"), ("b/a", "../a"), ("a/self", "../a")):
         link(vault, f"{ANN}/{path}", target)
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(30):
         listing = await listed(vault, ANN)
     assert sorted(listing.stamps) == [
         f"{ANN}/a/b/in_b.md",
@@ -167,7 +167,7 @@ def no_file(request: pytest.FixtureRequest, vault: Vault, monkeypatch: pytest.Mo
 
 
 async def test_what_is_no_file_is_not_waited_for_and_is_no_note(vault: Vault, no_file: str) -> None:
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(30):
         assert (await vault.look(no_file), await vault.read(no_file)) == (None, None)
         assert no_file not in await vault.stamps()
 
@@ -183,7 +183,7 @@ async def test_neither_a_leftover_nor_an_image_that_is_a_pipe_is_waited_for(vaul
         os.mkfifo(pipe)
         look = vault.open(expected=True) if pipe == leftover else images.read("default", "ann", name)
         task = asyncio.create_task(look)
-        done, _ = await asyncio.wait([task], timeout=1)
+        done, _ = await asyncio.wait([task], timeout=20)
         if not done:
             await asyncio.to_thread(pipe.write_bytes, b"")
         assert (done, await task) == ({task}, None)

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from recollect.infra.backends.configured import Backends
+from tests.eventually import eventually
 from tests.http_client import Home
 from tests.remembering import MortalModel, flush, remembering, said, tell
 from tests.standins.standin_engines import StandInEngine
@@ -28,8 +29,8 @@ async def test_a_model_found_on_this_machine_is_asked_for_memories(
         async with remembering(tmp_path, llm={"discover": True}) as home:
             assert await hints(home) == []
             await tell(home, "t1", said(HELLO), user_id="ann")
-            await flush(home, "t1", timeout=5)
-        assert "I live in Berlin" in json.dumps(engine.requests())
+            await flush(home, "t1", timeout=0)
+            await eventually(lambda: "I live in Berlin" in json.dumps(engine.requests()))
 
 
 async def test_without_a_model_health_says_what_one_would_add_and_how_to_connect_it(tmp_path: Path) -> None:

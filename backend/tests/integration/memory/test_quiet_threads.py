@@ -6,6 +6,7 @@ import pytest
 
 from recollect.domain.model import ThreadRef
 from recollect.service.remember.boundaries import QuietThreads
+from tests.eventually import eventually
 from tests.http_client import Home, Json
 from tests.remembering import MINUTE, flush, remembering, said, tell, texts
 
@@ -64,6 +65,7 @@ async def test_one_that_goes_on_is_left_open_however_old_its_messages_say_they_a
 
 async def test_the_app_looks_for_them_with_the_gap_of_its_settings(tmp_path: Path) -> None:
     async with remembering(tmp_path, memorize={**AT_ONCE, "gap_minutes": 0.0001}) as home:
+        await home.app.quiet_threads.stop()  # It looks every five seconds by itself.
         await tell(home, "t1", said(HELLO), user_id="ann")
         await home.drain()
         assert await home.app.quiet_threads.close_quiet() == 1
@@ -98,8 +100,7 @@ async def test_the_first_message_of_the_next_thread_closes_the_one_before(tmp_pa
             await add_turn(home, "t2")
         else:
             await chat(home, "t2")
-        async with home.app.jobs.paused():
-            pass
+        await eventually(lambda: cells(home, "t1"))
         assert await cells(home, "t1") == [(("t-1",), "next")]
         assert await cells(home, "t2") == []
 

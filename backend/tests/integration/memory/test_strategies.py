@@ -499,3 +499,10 @@ async def test_without_a_model_what_one_made_stays(tmp_path: Path, model: Mortal
         await home.drain()
         kept = await texts(home, "facts", "profile")
         assert sorted(kept) == sorted(entry.entry.text for entry in before if entry.kind != "episodes")
+
+
+async def test_a_receipt_counts_the_messages_that_the_prompt_could_not_show_in_full(home: Home) -> None:
+    pasted = ("user", "a line of a log that somebody pasted, " * 1_000)
+    flushed = [await remember(home, "t1", said(BERLIN), user_id="ann")]
+    flushed.append(await remember(home, "t2", said([*BERLIN, pasted], prefix="n"), user_id="ann"))
+    assert [states(each)["facts"]["detail"].get("messages_cut") for each in flushed] == [None, 1]

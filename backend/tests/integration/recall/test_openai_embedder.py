@@ -146,7 +146,7 @@ async def test_a_slow_server_is_given_up_in_time() -> None:
     embedder = OpenAiEmbedder(
         base_url="http://localhost", model="m", api_key=None, timeout=0.2, transport=transport
     )
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(30):
         with pytest.raises(EmbedderUnavailable, match=r"more than 0\.2 s"):
             await embedder.embed(TEXTS)
 

@@ -15,7 +15,7 @@ from recollect.service.models.backend_priority import Gate, GateState
 from tests.fakes import FakeBackend
 from tests.standins.background import backend_of
 
-SOON = 5.0
+SOON = 30.0
 LOCAL = backend_of(name="local", group="gpu")
 TWIN = backend_of("ollama", name="twin", group="gpu")
 CLOUD = backend_of("openai", local=False, name="cloud", group="cloud")
@@ -84,7 +84,7 @@ async def test_a_call_waits_for_chats_of_its_thread_or_its_local_hardware_and_fo
 
 
 async def test_between_two_chats_that_follow_each_other_closely_no_call_begins() -> None:
-    gate = Gate(quiet_seconds=0.05)
+    gate = Gate(quiet_seconds=0.5)
     async with gate.chat(LOCAL, "t1"):
         call = Background(gate, LOCAL, "t2")
     assert (await started(call), gate.state().chats) == ([False], 0)

@@ -256,8 +256,8 @@ async def test_the_time_is_for_all_tries_together() -> None:
 
 async def test_a_silent_model_is_left_at_the_deadline() -> None:
     backend = silent()
-    model = model_on(backend, answer_seconds=0.02)
-    with pytest.raises(FailsAgain, match=r"not answered yet after 0\.02 s.*MODEL_TIMEOUT_SECONDS"):
+    model = model_on(backend, answer_seconds=0.2)
+    with pytest.raises(FailsAgain, match=r"not answered yet after 0\.2 s.*MODEL_TIMEOUT_SECONDS"):
         await put(model)
     assert (len(backend.calls), backend.dropped) == (1, 1)
 
@@ -383,7 +383,7 @@ async def test_an_answer_that_finds_no_end_is_told_from_a_server_that_does_not_a
     rambling.answer = saying("one two three four")
     rambling.release(2)
     with pytest.raises(FailsAgain, match="still answering"):
-        await put(model_on(rambling, answer_seconds=0.05))
+        await put(model_on(rambling, answer_seconds=0.5))
     assert len(rambling.calls) == 1
     with pytest.raises(FailsAgain, match="not answered yet"):
         await put(model_on(silent(), answer_seconds=0.05))

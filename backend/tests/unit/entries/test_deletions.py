@@ -1,5 +1,6 @@
 """What a person deleted stays deleted: the list of it in the vault."""
 
+from dataclasses import replace
 from pathlib import Path
 
 from recollect.domain.entries.entry import Deletion, EntryChange
@@ -18,6 +19,8 @@ from tests.persons_vault import PersonsVault
 OWNER = "default/users/ann"
 DELETIONS_OF_ANN = [
     Deletion("fa-2", "facts", "c-1", ("t-1", "t-2")),
+    Deletion("fa-3", "facts", "c-1", ("t-3",), "3f9a2c71d0", 1_778_248_980_000),
+    Deletion("fa-4", "facts", "", (), "3f9a2c71d1", 5),
     Deletion("fa-1", "facts", "", ()),
     Deletion("sk-1", "skills", "", ("ca-1", "ca-2")),
 ]
@@ -28,6 +31,15 @@ def test_the_list_comes_back_as_it_was_written() -> None:
     space, deletions = parse_deletions(text)
     assert (space, deletions) == ("default", sorted(DELETIONS_OF_ANN, key=lambda deletion: deletion.entry_id))
     assert render_deletions("default", list(reversed(DELETIONS_OF_ANN))) == text
+
+
+def test_the_ledger_which_is_never_cleared_holds_no_digest_of_what_was_deleted() -> None:
+    written, read = Remembered(), Remembered()
+    written.deletions = {("default", each.entry_id): (OWNER, each) for each in DELETIONS_OF_ANN}
+    for line in written.lines():
+        read.take(line)
+    plain = [replace(each, statement="", said=0) for each in DELETIONS_OF_ANN]
+    assert [each for _, each in read.deletions.values()] == plain
 
 
 def test_its_place_is_told_from_every_other_file() -> None:

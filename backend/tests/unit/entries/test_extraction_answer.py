@@ -242,10 +242,10 @@ def test_no_text_makes_the_reader_raise_anything_but_a_value_error(text: str) ->
     ids=["braces", "strings", "keys", "brackets", "quotes", "a long text"],
 )  # fmt: skip
 def test_a_huge_answer_takes_no_time(text: str) -> None:
-    started = time.monotonic()
+    started = time.thread_time()
     with pytest.raises(ValueError, match="the answer"):
         parse(text)
-    assert time.monotonic() - started < 1
+    assert time.thread_time() - started < 1
 
 
 def test_an_answer_that_is_too_long_counts_as_cut_off() -> None:
@@ -323,3 +323,24 @@ def test_a_repair_can_always_be_sent(answer: str) -> None:
     messages = repair_messages([{"role": "user", "content": "u"}], answer, "it is empty")
     assert all(message["content"].encode() for message in messages)
     assert sum(len(message["content"]) for message in messages) < 5_000
+
+
+def test_the_same_words_about_two_people_of_one_name_are_two_facts() -> None:
+    tea = FACT | {"text": "Anna likes tea."}
+    abouts = ["Anna (school friend)", "Anna (colleague)", "anna (Colleague)"]
+    drafts = parse({"facts": [tea | {"about": about} for about in abouts]}).drafts
+    assert [draft.subject for draft in drafts] == abouts[:2]
+
+
+def test_the_same_plan_for_two_days_is_two_plans() -> None:
+    days = ["2026-06-03", "2026-07-03", "2026-06-03"]
+    assert len(parse({"foresight": [PLAN | {"when": day} for day in days]}).drafts) == 2
+
+
+def test_a_plan_names_what_it_replaces_and_ends_or_nothing() -> None:
+    for when in ("2026-06-03", None):
+        plan = PLAN | {"when": when}
+        named, silent = parse(
+            {"foresight": [plan | {"replaces": ["f1"], "ends": ["F2"]}, plan | {"text": "Ann flies."}]}
+        ).drafts
+        assert (named.replaces, named.ends, silent.replaces, silent.ends) == (("f1",), ("f2",), (), ())

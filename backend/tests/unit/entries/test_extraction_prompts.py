@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from recollect.domain.boundary import BoundaryRules, cuts_by_rules
 from recollect.domain.extraction.answer import parse_memcell_answer
 from recollect.domain.extraction.case import case_messages, parse_case_answer
 from recollect.domain.extraction.draft import CATEGORIES
@@ -16,6 +17,7 @@ from recollect.domain.extraction.prompts import (
     PROMPT_CHARS,
     PROMPT_TURNS,
     TEMPLATE_CHARS,
+    count_cut,
     memcell_digest,
     memcell_instruction,
     memcell_messages,
@@ -135,6 +137,28 @@ def test_an_answer_is_shown_in_part_even_where_there_is_room() -> None:
 def test_what_tools_found_is_shown_as_far_as_there_is_room() -> None:
     _, user = memcell_messages("{{messages}}", cell_of(("user", "Why?"), ("tool", "x" * 4_000)))
     assert "x" * 4_000 in user["content"]
+
+
+@pytest.mark.parametrize("length", [60, 270, 500, 1_000])
+def test_all_that_people_say_in_a_full_memcell_is_shown(length: int) -> None:
+    text = ("words that I said " * 60)[: length - 8]
+    turns = [turn_of(n, "user", f"{text} {n:04} end") for n in range(1, 81)]
+    full = turns[: next(iter(cuts_by_rules(turns, BoundaryRules()))).end]
+    cell = replace(CELL, turns=tuple(full))
+    known = {f"f{n}": "x" * 75 for n in range(1, 21)}
+    assert len(full) >= 8
+    assert count_cut(memcell_messages(shipped("memcell"), cell, known), cell) == 0
+
+
+def test_messages_that_are_not_shown_in_full_are_counted() -> None:
+    cell = cell_of(("user", "short and whole"), ("user", "x" * 50_000), ("assistant", "y" * 50_000))
+    assert count_cut(memcell_messages("{{messages}}", cell), cell) == 1
+
+
+def test_a_pasted_text_leaves_room_for_what_tools_found() -> None:
+    _, user = memcell_messages("{{messages}}", cell_of(("user", "p" * 50_000), ("tool", "x" * 4_000)))
+    assert "x" * 4_000 in user["content"]
+    assert "p" * 1_000 in user["content"]
 
 
 def test_short_messages_are_shown_whole_beside_long_ones() -> None:

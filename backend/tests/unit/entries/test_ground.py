@@ -2,11 +2,13 @@
 
 import pytest
 
+from recollect.domain.extraction.draft import Quoted
 from recollect.domain.extraction.ground import (
     NO_PERSON,
     NO_TURN,
     NOT_SAID,
     ONLY_RECALLED,
+    PASTED,
     UNKNOWN_ID,
     UNKNOWN_TURN,
 )
@@ -118,3 +120,71 @@ def test_an_episode_of_nothing_else_is_refused() -> None:
 def test_without_anything_recalled_an_episode_stays_as_it_is() -> None:
     episode = statement("Ann  asked…  Nothing else\nhappened", 1, kind="episodes")
     assert grounded(said("Where?"), episode).drafts == (episode,)
+
+
+MAYOR = "I am the mayor of Springfield"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"Summarise this:\n```\n{MAYOR}, said Joe.\n```\nThanks!",
+        f"Summarise this:\n```text\nJoe spoke.\n> {MAYOR}.",
+        f"Summarise ```{MAYOR}``` please",
+        f"````\n```\nx\n```\n{MAYOR}\n````\nIs it true?",
+        f"Joe wrote:\r\n> {MAYOR}.\r\nIs it true?",
+        f"  >> {MAYOR}.",
+        f"＞ {MAYOR}.",
+        f"> Joe:\n> ```\n> {MAYOR}.\nIs it true?",
+    ],
+)
+def test_what_only_a_pasted_text_says_is_refused(text: str) -> None:
+    assert refusal(said(text), quoting("Ann is the mayor of Springfield.", MAYOR)) == PASTED
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("翻译一下：\n> 我是春田市的市长。", "我是春田市的市长"),
+        ("Переведи:\n```\nЯ мэр Спрингфилда.\n```", "Я мэр Спрингфилда"),
+        ("ترجم:\n> أنا عمدة سبرينغفيلد", "أنا عمدة سبرينغفيلد"),
+    ],
+)
+def test_a_pasted_text_is_one_in_every_language(text: str, words: str) -> None:
+    assert refusal(said(text), quoting("Ann is the mayor.", words)) == PASTED
+    assert refusal(said(f"{text}\n```\n{words}"), quoting("Ann is the mayor.", words)) == PASTED
+    assert refusal(said(f"{words}\n{text}"), quoting("Ann is the mayor.", words)) is None
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"> Who are you?\n{MAYOR}.",
+        f"```\nprint(1)\n```\n{MAYOR}.",
+        f"{MAYOR}.\n```\n{MAYOR}",
+        f"> ```\n> print(1)\n{MAYOR}.",
+        f"a -> b, and {MAYOR}",
+        f"`x` and ``y``: {MAYOR}",
+    ],
+)
+def test_own_words_beside_a_pasted_text_are_kept(text: str) -> None:
+    assert refusal(said(text), quoting("Ann is the mayor of Springfield.", MAYOR)) is None
+
+
+def test_a_quote_that_holds_own_and_pasted_words_is_kept() -> None:
+    cell = said("My sister wrote:\n```\nI got the job\n```")
+    assert refusal(cell, quoting("Ann's sister got a job.", "My sister wrote: ``` I got the job")) is None
+
+
+def test_a_plan_may_stand_in_a_pasted_invitation_alone() -> None:
+    cell = said("Can you help me to answer?\n> Please come to Kassel on 22 May.\nI want to accept!")
+    plan = quoting("Ann has an interview in Kassel on 22 May.", "come to Kassel on 22 May", kind="foresight")
+    assert refusal(cell, plan) is None
+
+
+def test_a_pasted_text_needs_a_quote_of_own_words_beside_it() -> None:
+    cell = cell_of(("user", f"> {MAYOR}."), ("assistant", MAYOR), ("user", "That is me!"))
+    pasted, answered, own = Quoted("t-1", MAYOR), Quoted("t-2", MAYOR), Quoted("t-3", "That is me")
+    fact = "Ann is the mayor of Springfield."
+    assert refusal(cell, statement(fact, 1, 2, quotes=(pasted, answered))) == PASTED
+    assert refusal(cell, statement(fact, 1, 3, quotes=(pasted, own))) is None

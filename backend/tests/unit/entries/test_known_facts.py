@@ -1,7 +1,11 @@
 """What is shown to the model of what is known: what holds, the nearest first, as much as fits."""
 
+from dataclasses import replace
+from typing import Any
+
 from recollect.domain.entries.entry import KnownEntry
-from recollect.domain.extraction.known import known_without, nearest
+from recollect.domain.extraction.known import is_ahead, known_without, listed, nearest
+from recollect.domain.markdown.front_matter import write_time
 from recollect.domain.model import Entry
 from tests.unit.made_cells import NOON, said
 
@@ -62,3 +66,38 @@ def test_a_cell_is_shown_what_holds_whenever_it_was_said_and_nothing_of_its_own(
         fact("fa-dog", "Ann has a dog."),
     ]
     assert ids(known_without("c-1", facts)) == ["fa-held", "fa-later", "fa-dog"]
+
+
+def plan(name: str, text: str, **extra: Any) -> KnownEntry:
+    return replace(fact(name, text, **extra), kind="foresight", strategy="foresight")
+
+
+def test_a_fact_about_somebody_else_names_them_where_its_text_does_not() -> None:
+    assert listed(fact("fa-1", "Anna is a vet.", subject="Anna (school friend)")) == (
+        "Anna (school friend): Anna is a vet."
+    )
+    assert listed(fact("fa-1", "Ann's sister Marta is a nurse.", subject="Marta, Ann's sister")) == (
+        "Ann's sister Marta is a nurse."
+    )
+    assert listed(fact("fa-1", "安娜是兽医。", subject="安娜（同事）")) == "安娜（同事）: 安娜是兽医。"  # noqa: RUF001
+    assert listed(fact("fa-1", "Ann is a vet.", subject="user")) == "Ann is a vet."
+    assert listed(fact("fa-1", "Ann is a vet.")) == "Ann is a vet."
+
+
+def test_a_plan_is_marked_as_one() -> None:
+    assert listed(plan("fo-1", "Ann flies to Rome.")) == "planned: Ann flies to Rome."
+
+
+def test_a_plan_is_ahead_until_it_lapses_and_without_a_day_for_good() -> None:
+    rome = plan("fo-1", "Ann flies to Rome.", lapses=write_time(NOON))
+    assert [is_ahead(rome, at) for at in (NOON - 1, NOON, NOON + 1)] == [True, True, False]
+    ended = plan("fo-1", "Rome.", lapses=write_time(NOON), until=write_time(NOON - 9), superseded_by="fa-1")
+    assert is_ahead(ended, NOON - 5)
+    assert is_ahead(plan("fo-1", "Ann learns Go."), NOON)
+
+
+def test_plans_have_their_turn_though_they_share_no_word_with_the_cell() -> None:
+    facts = [fact(f"fa-{n:02d}", "Ann sings.", category="likes") for n in range(40)]
+    plans = [plan("fo-1", "Ann flies to Rome.")]
+    page = {each.entry_id for each in (*facts, *plans)}
+    assert "fo-1" in ids(nearest(said("再见"), [*facts, *plans], page))

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+from recollect.domain.entries.consolidate import statement_key
 from recollect.domain.entries.entry import Deletion, KnownEntry, Source, entry_id
 from recollect.domain.entries.merge_drafts import Known, Origin, Outcome, Proposal, proposals_of, remember
 from recollect.domain.extraction.draft import Draft, StoredCell
@@ -198,3 +199,43 @@ class TestTheSameStatement:
         outcome = named(home("Porto", 9), home("Porto", 1), home("Berlin", 5), names=("fa-5",))
         assert (outcome.merged, outcome.superseded) == (["fa-1"], ["fa-5"])
         assert outcome.put["fa-5"].ends == 9 * DAY
+
+
+def test_what_was_deleted_is_made_again_only_from_words_that_were_said_later() -> None:
+    said = BERLIN.entry.when
+    for deleted_at, kept_out in ((said - 1, 0), (said, 1), (said + 1, 1)):
+        known = Known([], deleted={statement_key(BERLIN): deleted_at})
+        outcome = remember([Proposal(BERLIN), Proposal(REX)], known)
+        assert (outcome.kept_from, len(outcome.wrote)) == (kept_out, 2 - kept_out)
+
+
+def test_a_deletion_is_of_one_subject_and_one_owner() -> None:
+    of_friend, of_boss = (fact(0, "Anna likes tea.", subject=f"Anna ({who})") for who in ("friend", "boss"))
+    known = Known([], deleted={statement_key(of_friend): of_boss.entry.when + DAY})
+    assert remember([Proposal(of_boss)], known).kept_from == 0
+    assert remember([Proposal(fact(1, "anna likes tea", subject="anna (FRIEND)"))], known).kept_from == 1
+    assert statement_key(replace(BERLIN, owner="default/users/bob")) != statement_key(BERLIN)
+
+
+def test_what_is_still_there_stays_though_the_same_was_deleted_elsewhere() -> None:
+    known = Known([stored(BERLIN)], deleted={statement_key(BERLIN): BERLIN.entry.when + DAY})
+    assert remember([Proposal(BERLIN)], known).wrote == [BERLIN.entry_id]
+    assert remember([], known).remove == [BERLIN.entry_id]
+
+
+def test_one_strategy_sees_what_another_changed_before_it() -> None:
+    rome = replace(stored(NURSE), kind="foresight", cell="c-0")
+    known = Known([], linked=[rome])
+    first = remember([Proposal(REX, ends=(rome.entry_id,))], known)
+    later = replace(BERLIN, kind="foresight")
+    second = remember([Proposal(later, replaces=(rome.entry_id,))], known.after(first))
+    made = {**first.put, **second.put}
+    ended = made.pop(rome.entry_id)
+    assert (ended.entry.extra["superseded_by"], ended.revision) == (REX.entry_id, rome.revision)
+    assert [each.holds for each in made.values()] == [True, True]
+
+
+def test_what_another_strategy_removed_is_not_there() -> None:
+    gone = Outcome(remove=[BERLIN.entry_id])
+    known = Known([stored(REX)], {NURSE.entry_id: [stored(BERLIN)]}, [stored(BERLIN)]).after(gone)
+    assert (list(known.of_cell), known.alike[NURSE.entry_id], list(known.linked)) == ([stored(REX)], [], [])

@@ -90,3 +90,10 @@ def test_a_line_of_several_facts_has_the_sources_of_all() -> None:
 def test_lines_without_a_category_come_last() -> None:
     own = known("pr-9", "Ann runs.", kind=PROFILE, extra={"edited": "yes"})
     assert place_on_page(own.entry) == len(HEADINGS) > place_on_page(line_of(fact("x", "goals")).entry)
+
+
+def test_the_same_words_about_two_people_of_one_name_are_two_lines() -> None:
+    annas = [
+        fact("Anna likes tea", "people", day, f"Anna ({who})") for day, who in ((1, "friend"), (2, "boss"))
+    ]
+    assert page(*annas, *annas) == [("people", "Anna likes tea")] * 2

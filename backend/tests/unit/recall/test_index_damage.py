@@ -198,7 +198,7 @@ async def test_notes_that_cannot_be_read_wait_until_they_can(house: House) -> No
     await house.open()
     await house.add("t1", "one")
     await eventually(lambda: house.indexer.notes_problem)
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(30):
         await house.indexer.settled()
     assert await house.stored() == {"one": True}
     found = await house.search("one three", mode="keyword")

@@ -68,7 +68,7 @@ async def test_reindexing_without_an_embedder_ends(house: House) -> None:
     await house.settled()
     house.embedder = None
     await house.reopen()
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(30):
         await house.reindexer.reindex()
     assert await house.stored() == {"one": False}
 
@@ -85,7 +85,7 @@ async def test_reindexing_with_an_embedder_that_is_down_says_so_and_changes_noth
 
 async def test_reindexing_leaves_a_text_that_is_refused_to_its_words(house: House) -> None:
     await house.add("t1", "one", "unspeakable", "two")
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(30):
         await house.reindexer.reindex()
     await house.settled()
     assert await house.stored() == {"one": True, "unspeakable": False, "two": True}
@@ -103,7 +103,7 @@ async def test_what_is_added_while_reindexing_is_not_missing_afterwards(house: H
             added.append(asyncio.ensure_future(house.add(f"t{number % 3}", f"new {number}")))
 
     house.store.on_put = on_put
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(30):
         await house.reindexer.reindex()
     house.store.on_put = lambda generation: None
     await asyncio.gather(*added)

@@ -1,4 +1,4 @@
-"""Closing times of threads, blocks of epochs, calls of models, and categories of facts."""
+"""Closing times of threads, blocks of epochs, calls of models, categories of facts, and digests of deleted ones."""
 
 from alembic import op
 
@@ -29,8 +29,13 @@ CATEGORIES = (
     "ALTER TABLE entries ADD COLUMN category TEXT NOT NULL DEFAULT ''",
     "CREATE INDEX entries_of_category ON entries (space, owner, kind, category, when_ms) WHERE holds",
 )
+DELETED_STATEMENTS = (
+    "ALTER TABLE buried_entries ADD COLUMN statement TEXT NOT NULL DEFAULT ''",
+    "ALTER TABLE buried_entries ADD COLUMN said INTEGER NOT NULL DEFAULT 0",
+    "CREATE INDEX buried_entries_by_statement ON buried_entries (space, owner, statement) WHERE statement != ''",
+)
 
 
 def upgrade() -> None:
-    for statement in (*CLOSING_TIMES, *EPOCH_BLOCKS, *MODEL_CALLS, *CATEGORIES):
+    for statement in (*CLOSING_TIMES, *EPOCH_BLOCKS, *MODEL_CALLS, *CATEGORIES, *DELETED_STATEMENTS):
         op.execute(statement)
