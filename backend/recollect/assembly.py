@@ -57,6 +57,7 @@ from recollect.service.models.backend_priority import QUIET_SECONDS, Gate
 from recollect.service.models.background import BackgroundModel, background_seconds
 from recollect.service.models.choice import ThreadModels
 from recollect.service.models.llama_slots import LlamaSlots
+from recollect.service.models.rests import Rests
 from recollect.service.recall.corpus_cache import CorpusCache
 from recollect.service.recall.embedding import MeaningIndexer
 from recollect.service.recall.indexer import Indexer
@@ -347,6 +348,7 @@ class Assembly:
             patience_seconds=waiting,
             on_own_prompt=slots.disturbed,
             admit=lambda thread: self.quotas.model_call(thread.space, thread.user_id),
+            rests=Rests(lambda: self.clock() / 1000),
         )
         return Talking(backends, gate, slots, recall, rewriter, chat, models, background)
 

@@ -137,6 +137,13 @@ class Unavailable(RecollectError):
 
     code = "unavailable"
 
+    def __init__(
+        self, message: str | None = None, *, field: str | None = None, retry_after: float | None = None
+    ) -> None:
+        super().__init__(message, field=field)
+        self.retry_after = retry_after
+        """Seconds after which trying again makes sense, where that is known."""
+
 
 class StorageUnavailable(Unavailable):
     """The disk is full, read-only or failing."""
@@ -148,8 +155,18 @@ class ModelUnavailable(Unavailable):
     """The model does not answer, or not sensibly."""
 
     code = "model_unavailable"
-    not_ready = False
-    """Its server is still starting, or can't be reached by the proxy before it."""
+
+    def __init__(
+        self,
+        message: str | None = None,
+        *,
+        details: str = "",
+        field: str | None = None,
+        retry_after: float | None = None,
+    ) -> None:
+        super().__init__(f"{message}{details}" if message else None, field=field, retry_after=retry_after)
+        self.details = details
+        """The status that the server answered with, and what may be wrong; nothing that it said."""
 
 
 class BackendDown(ModelUnavailable):
@@ -162,11 +179,6 @@ class RateLimited(ModelUnavailable):
     """The model's server wants fewer requests."""
 
     code = "rate_limited"
-
-    def __init__(self, message: str | None = None, *, retry_after: float | None = None) -> None:
-        super().__init__(message)
-        self.retry_after = retry_after
-        """Seconds, where the server said."""
 
 
 class ModelTooSlow(ModelUnavailable):

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from recollect.domain.entries.entry import KnownEntry
+from recollect.service.coordination import now_ms
 from tests.files_under import files_under
 from tests.http_client import Home, Json, opened
 from tests.processes import StandInModel, end
@@ -46,6 +47,25 @@ class MortalModel(StandInModel):
     def asked(self, what: str = "memory") -> int:
         """How many calls for that there were so far."""
         return sum(call.get("asks") == what for call in self.calls()["log"])
+
+    def bodies(self, what: str = "memory") -> list[Json]:
+        """What these calls were, in their order."""
+        calls = self.calls()
+        pairs = zip(calls["bodies"], calls["log"], strict=True)
+        return [body for body, call in pairs if call["asks"] == what]
+
+
+class SkippingClock:
+    """The time, in milliseconds, with the pauses that a test skips added to it."""
+
+    def __init__(self) -> None:
+        self.skipped = 0
+
+    def __call__(self) -> int:
+        return now_ms() + self.skipped
+
+    def skip(self, milliseconds: int) -> None:
+        self.skipped += max(0, milliseconds)
 
 
 def said(

@@ -32,6 +32,8 @@ class ChatCall:
     space: str = "default"
     thinks_little: bool = False
     """Asks for as little reasoning as the backend allows, in its own way."""
+    extras: bool = True
+    """May carry what only some servers take; False for a call that was just refused with them and without."""
 
 
 @dataclass(frozen=True, slots=True)

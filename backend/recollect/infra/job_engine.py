@@ -289,7 +289,7 @@ class JobEngine:
         except Unavailable as error:
             await self._after_outage(job, error, _LONGEST_OUTAGE_DELAY_MS)
         except OverQuota as error:
-            await self._after_outage(job, error, _LONGEST_QUOTA_DELAY_MS, int(error.retry_after * 1000))
+            await self._after_outage(job, error, _LONGEST_QUOTA_DELAY_MS)
         except Exception as error:  # noqa: BLE001 - whatever a handler raises is recorded with its job
             await self._after_failure(job, error)
         finally:
@@ -311,12 +311,14 @@ class JobEngine:
             raise TimeoutError(f"still running after {self._lease_seconds:g} s: taken for hung")
         task.result()
 
-    async def _after_outage(
-        self, job: Job, error: Unavailable | OverQuota, longest_ms: int, least_ms: int = 0
-    ) -> None:
-        """Retry with a growing delay, without counting an attempt: an outage is not the job's fault."""
+    async def _after_outage(self, job: Job, error: Unavailable | OverQuota, longest_ms: int) -> None:
+        """Retry with a growing delay, without counting an attempt: an outage is not the job's fault.
+
+        Where the error says when, not before that.
+        """
         _log.warning("job %d (%s) waits: %s", job.job_id, job.kind, error)
         waited = self._clock() - job.created
+        least_ms = int((error.retry_after or 0) * 1000)
         delay = least_ms + self._jittered(min(longest_ms, max(_FIRST_DELAY_MS, waited // 2)))
         await self._put_back(
             job, self._clock() + delay, attempts=job.attempts, error=f"{type(error).__name__}: {error}"

@@ -17,6 +17,7 @@ from recollect.infra.ledger import LEDGER
 from recollect.infra.vault import Vault
 from recollect.service.coordination import Progress, no_progress
 from recollect.service.models.llama_slots import LlamaSlots
+from recollect.service.models.rests import Rests
 from recollect.settings import TOML_NAME, Settings
 
 _LATE_MS = 60_000
@@ -87,10 +88,12 @@ async def list_jobs(
     )
 
 
-async def retry_job(jobs: JobEngine, caller: Caller, job_id: int) -> Job:
+async def retry_job(jobs: JobEngine, rests: Rests, caller: Caller, job_id: int) -> Job:
+    """Queue a dead job again. The person who asks for it need not wait for a backend's rest."""
     job = await jobs.get(job_id)
     if job is None or not _may_see(caller, job):
         raise NotFound(f"there is no job {job_id}")
+    rests.end_all()
     return await jobs.retry(job_id)
 
 

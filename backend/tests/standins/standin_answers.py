@@ -22,7 +22,9 @@ Mode = Literal[
     "stall", "early_end", "rubbish", "rate_limit", "tool_call", "reasoning",
     "invent", "thinking",
 ]  # fmt: skip
-Asking = Literal["memory", "skills", "boundaries", "rewriting", "titles", "summaries", "chat", "embeddings"]
+Asking = Literal[
+    "memory", "skills", "profile", "boundaries", "rewriting", "titles", "summaries", "chat", "embeddings"
+]  # fmt: skip
 _ASKING: dict[str | None, Asking] = {None: "chat", "memcell": "memory", "case": "memory", "skill": "skills"}
 
 ENTITIES = (
@@ -48,6 +50,7 @@ class Control(BaseModel):
     chunk_delay_seconds: float = 0
     entities: list[str] = []
     retry_after: str = "7"
+    status: int = 500
     only: Asking | None = None
     rate: float = 1
     seed: int = 0
@@ -174,6 +177,7 @@ _INSTRUCTIONS: dict[Asking, str] = {
     "rewriting": "You turn the last message of a conversation into",
     "titles": "You give a conversation its title",
     "summaries": "Sum up what was said",
+    "profile": "You keep one page about a person",
 }
 
 

@@ -9,7 +9,7 @@
 | rude | the same, with prose and a fence around it |
 | truncated | the first half of it |
 | wrong_schema | JSON of another shape |
-| error | status 500 |
+| error | status 500, or the `status` of the control |
 | refuse_schema | status 400 where it has a response_format, else the answer |
 | silent | nothing, until the client goes |
 | die | half a stream; the process exits |
@@ -34,8 +34,8 @@ all of the modes above, and besides:
 | --- | --- |
 | invent | the same, and names, numbers and messages that nobody said |
 
-With `only` the control is about the calls for `memory`, `skills`, `boundaries`, `rewriting`, `titles`, `summaries`,
-`chat` or `embeddings` alone; with a `rate`, about that share of them, by chance (`seed`). All others are answered
+With `only` the control is about the calls for `memory`, `skills`, `profile`, `boundaries`, `rewriting`, `titles`,
+`summaries`, `chat` or `embeddings` alone; with a `rate`, about that share of them, by chance (`seed`). All others are answered
 politely, and not counted by `times`. `gullible` takes what assistants say for facts. A `parrot` chats by repeating
 all that it was reminded of. A `table` has the answers of an excellent model about memcells: see
 `tests.standins.table_answers`; which known facts a prompt should have listed and did not is `missing` in the log.
@@ -291,7 +291,7 @@ async def _refusal(request: Request, control: Control) -> Response | None:
     if control.delay_seconds and await _client_goes(request, control.delay_seconds):
         return Response(status_code=499)
     if control.mode == "error":
-        return _error(500, "the stand-in was told to fail")
+        return _error(control.status, "the stand-in was told to fail")
     return None
 
 

@@ -37,7 +37,8 @@ from recollect.infra.backends.openai_compatible import (
     OpenRouter,
     Vllm,
 )
-from recollect.infra.backends.server import EXTRAS_REFUSED, Endpoint, ModelServer, StatusError
+from recollect.infra.backends.refusals import EXTRAS_REFUSED
+from recollect.infra.backends.server import Endpoint, ModelServer, StaleConnectionError, StatusError
 from recollect.infra.backends.stream import Answer
 from recollect.infra.off_loop import off_loop
 from recollect.infra.secrets import mask_json, mask_secrets
@@ -166,7 +167,8 @@ class HttpBackend:
             call = replace(call, messages=messages, options=options)
         model = await self._model(call.model, facts)
         dialect = DIALECTS[facts.kind]
-        outgoing = Outgoing(call, model, facts, self._facts.takes_extras, self._endpoint.keep_alive)
+        extras = self._facts.takes_extras and call.extras
+        outgoing = Outgoing(call, model, facts, extras, self._endpoint.keep_alive)
         requests = 1 if dialect.takes_choices else call.choices
         if requests > 1:
             outgoing = replace(outgoing, call=replace(call, choices=1))
@@ -183,11 +185,31 @@ class HttpBackend:
         yield merged(ends) if requests > 1 else ends[0]
 
     async def _answer(self, dialect: Dialect, outgoing: Outgoing) -> AsyncGenerator[StreamEvent]:
-        """A server that refuses the extras is asked once more without them."""
+        """A server that refuses the extras is asked once more without them, unless it names another field."""
         full, bare = dialect.payload(outgoing), dialect.payload(replace(outgoing, extras=False))
-        bodies = [full] if bare == full else [full, bare]
+        try:
+            async with aclosing(self._sent(dialect, outgoing, full)) as events:
+                async for event in events:
+                    yield event
+            return
+        except StatusError as refused:
+            named = refused.error.field
+            if refused.status not in EXTRAS_REFUSED or bare == full or named in bare:
+                raise
+            if named is not None:
+                self._facts.takes_extras = False  # It says so itself.
+        async with aclosing(self._sent(dialect, outgoing, bare)) as events:
+            async for event in events:
+                if not isinstance(event, Sent):
+                    self._facts.takes_extras = False  # It answers now: it was the extras.
+                yield event
+
+    async def _sent(
+        self, dialect: Dialect, outgoing: Outgoing, body: JsonObject
+    ) -> AsyncGenerator[StreamEvent]:
+        """One request; a second one where the connection of the first may have been closed before."""
         headers = dialect.headers(self._endpoint.key)
-        for body in bodies:
+        for is_second in (False, True):
             yield Sent(body)
             answer = Answer(self._server, self._endpoint.patience, dialect, outgoing)
             try:
@@ -196,12 +218,10 @@ class HttpBackend:
                     aclosing(answer.read(response)) as events,
                 ):
                     async for event in events:
-                        if body is bare:
-                            self._facts.takes_extras = False  # It answers now: it was the extras.
                         yield event
                 return
-            except StatusError as refused:
-                if refused.status not in EXTRAS_REFUSED or body is bodies[-1]:
+            except StaleConnectionError:
+                if is_second:
                     raise
 
     async def _ask(self, route: str, body: JsonObject | None) -> Any:

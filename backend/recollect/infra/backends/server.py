@@ -13,23 +13,15 @@ from collections.abc import AsyncGenerator, Callable, Iterable, Iterator
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from email.utils import parsedate_to_datetime
 from typing import Any
 
 import httpx2
 
 from recollect.domain.long_texts import json_text
 from recollect.domain.model import JsonObject
-from recollect.errors import (
-    BackendDown,
-    ModelRefused,
-    ModelTooSlow,
-    ModelUnavailable,
-    RateLimited,
-    StreamBroken,
-)
+from recollect.errors import BackendDown, ModelTooSlow, ModelUnavailable, StreamBroken
 from recollect.infra.backends.address import api_root, host_and_port, server_root
-from recollect.infra.backends.dialect import dict_of
+from recollect.infra.backends.refusals import error_in, field_named, refusal, seconds_to_wait
 from recollect.infra.off_loop import off_loop
 from recollect.settings import BackendSettings
 
@@ -72,19 +64,6 @@ class Endpoint(BackendSettings):
 
 
 MAX_QUOTE = 300
-EXTRAS_REFUSED = frozenset({400, 422})
-_HINTS: dict[int | str, str] = {
-    **dict.fromkeys((400, 422), " The prompt may be too long, or hold something that it doesn't know."),
-    401: " Check its API key.",
-    403: " Check its API key, and what it may be used for.",
-    404: " Check its address and the name of the model.",
-    413: " The prompt is too large for it.",
-    503: " It may be loading a model, or be overloaded.",
-    "context_length_exceeded": " The prompt is longer than its context.",
-    "exceed_context_size_error": " The prompt is longer than its context.",
-    "insufficient_quota": " Its quota is used up.",
-}
-"""By status, and by the codes of OpenAI and llama.cpp."""
 _RUN = 4
 _MOST_COMPARED = 1_000_000
 _encoder = json.JSONEncoder(ensure_ascii=False)
@@ -102,23 +81,6 @@ class Quoter:
             text = text.replace(secret, "…")
         text = re.sub(r"[\s\x00-\x1f\x7f-\x9f]+", " ", text).strip()
         return text if len(text) <= MAX_QUOTE else text[: MAX_QUOTE - 1] + "…"
-
-
-def error_in(body: bytes) -> Any:
-    """An error's body: JSON, or else text."""
-    text = body.decode("utf-8", "replace").strip()
-    try:
-        return json.loads(text)
-    except (ValueError, RecursionError):
-        return text
-
-
-def hint(body: Any, status: int | None = None) -> str:
-    """What may be wrong, in our words: by the code in an error's body, else by its status. Empty where none is known."""
-    error = body.get("error", body) if isinstance(body, dict) else None
-    codes = [error.get(name) for name in ("type", "code")] if isinstance(error, dict) else []
-    known = (_HINTS[code] for code in [*codes, status] if isinstance(code, int | str) and code in _HINTS)
-    return next(known, "")
 
 
 def without_words_of(request: Any, said: str) -> str:
@@ -146,40 +108,6 @@ def _texts(value: Any) -> Iterator[str]:
             yield from _texts(item)
 
 
-def field_named(request: JsonObject | None, body: Any) -> str | None:
-    """The field of the request, beside the prompt, that an error names: OpenAI's `param`, or the first in its words."""
-    error = dict_of(body).get("error", body)
-    said = str(dict_of(error).get("param") or error)
-    names = set(request or ()) - {"model", "messages", "stream"}
-    return next((name for name in re.findall(r"\w+", said) if name in names), None)
-
-
-def refusal(who: str, status: int, body: Any, wait: float | None, field: str | None) -> ModelUnavailable:
-    """The exception for a status that is not 200. Nothing of the body is quoted."""
-    if status in (429, 529):  # Too many requests; overloaded, in Anthropic's words.
-        told = f" It asks to wait {wait:g} s." if wait is not None else ""
-        return RateLimited(f"{who} wants fewer requests ({status}).{hint(body)}{told}", retry_after=wait)
-    if status >= 500:
-        failed = ModelUnavailable(f"{who} failed ({status}).{hint(body, status)}")
-        failed.not_ready = 502 <= status <= 504
-        return failed
-    return ModelRefused(f"{who} refused the request ({status}).{hint(body, status)}", field=field)
-
-
-def seconds_to_wait(retry_after: str | None, now: datetime) -> float | None:
-    """`Retry-After`, given as seconds or as a date; None when it is missing or neither."""
-    if retry_after is None:
-        return None
-    try:
-        seconds = float(retry_after)
-    except ValueError:
-        try:
-            seconds = (parsedate_to_datetime(retry_after) - now).total_seconds()
-        except (ValueError, TypeError):
-            return None
-    return max(0.0, seconds) if seconds == seconds and seconds != float("inf") else None
-
-
 MAX_ANSWER_BYTES = 16 * 1024 * 1024
 """Of an answer that is read as a whole."""
 MAX_ERROR_BYTES = 64 * 1024
@@ -195,6 +123,10 @@ class StatusError(Exception):
         super().__init__(error.message)
         self.status = status
         self.error = error
+
+
+class StaleConnectionError(StreamBroken):
+    """A connection that was kept ended before the first byte of an answer: it may have been closed before."""
 
 
 class NotJsonError(StreamBroken):
@@ -252,7 +184,14 @@ class ModelServer:
 
     async def ask(self, route: str, headers: dict[str, str], body: JsonObject | None = None) -> Any:
         """The JSON that a route answers with, within `patience.question` seconds. Raises StatusError unless it says 200."""
-        async with self._within(self._patience.question), self.open(route, headers, body) as response:
+        async with self._within(self._patience.question):
+            try:
+                return await self._json(route, headers, body)
+            except StaleConnectionError:
+                return await self._json(route, headers, body)
+
+    async def _json(self, route: str, headers: dict[str, str], body: JsonObject | None) -> Any:
+        async with self.open(route, headers, body) as response:
             return parsed_json(await self._bounded(response, MAX_ANSWER_BYTES), self.who)
 
     async def chunks(self, response: httpx2.Response, patience: Callable[[], float]) -> AsyncGenerator[bytes]:
@@ -323,7 +262,8 @@ class ModelServer:
         )
 
     async def _sent(self, request: httpx2.Request) -> httpx2.Response:
-        """A connection that was kept may be closed by now, as llama.cpp does after a stream: that is tried once more.
+        """A connection that was kept may be closed by now, as llama.cpp does after a stream: StaleConnectionError, and
+        the caller sends it once more.
 
         What a server took in on a new connection is not sent twice: it may be paid for, or be what crashed it.
         """
@@ -341,7 +281,7 @@ class ModelServer:
                 may_have_arrived = request.method == "POST" and is_new_connection
                 if may_have_arrived or not _came_nothing(error):
                     raise
-                return await self._client.send(request, stream=True)
+                raise StaleConnectionError(f"{self.who} closed the connection.") from error
 
     def _heard(self) -> None:
         self.last_activity = self._now()

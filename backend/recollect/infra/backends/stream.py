@@ -15,8 +15,10 @@ from recollect.infra.backends.dialect import (
     EndlessLineError,
     Outgoing,
     StrangeAnswerError,
+    dict_of,
 )
-from recollect.infra.backends.server import ModelServer, Patience, hint, parsed_json
+from recollect.infra.backends.refusals import hint, refusal
+from recollect.infra.backends.server import ModelServer, Patience, parsed_json
 
 _OPEN = "<think>"
 _CLOSE = "</think>"
@@ -84,6 +86,14 @@ REST_SECONDS = 5.0
 """How long the counts of a complete answer are waited for."""
 CLOSE_SECONDS = 0.2
 """How long the end of a stream that said its last word is waited for; then its connection is not used again."""
+_STATUS = {
+    **{str(status): status for status in (429, 500, 502, 503, 504, 529)},
+    "rate_limit_error": 429,
+    "overloaded_error": 529,
+    "api_error": 500,
+    "server_error": 500,
+}
+"""Of errors that may pass and are told in place of an answer, by the code of OpenRouter, OpenAI and Anthropic."""
 _NOT_OURS = (AttributeError, IndexError, KeyError, OverflowError, TypeError, ValueError)
 
 
@@ -170,4 +180,10 @@ class Answer:
         self._server.log_original(event, (self._asked.messages, self._asked.options))
         if self._started:
             return StreamBroken(f"{self._server.who} failed in the middle of its answer.{hint(event)}")
+        error = dict_of(event.get("error"))
+        status = next(
+            (known for name in ("code", "type") if (known := _STATUS.get(str(error.get(name))))), None
+        )
+        if status is not None:
+            return refusal(self._server.who, status, event, None, None)
         return ModelRefused(f"{self._server.who} gave no answer: it reported an error.{hint(event)}")

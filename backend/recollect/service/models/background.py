@@ -8,21 +8,25 @@ from contextlib import aclosing
 from dataclasses import dataclass, field, replace
 
 from recollect.domain.identity import text_digest, thread_key
-from recollect.domain.llm import ChatCall, Delta, Finished, Usage
+from recollect.domain.llm import ChatCall, Finished, Sent, Usage
 from recollect.domain.model import JsonObject, ThreadRef
-from recollect.errors import (
-    BackendDown,
-    InvalidInput,
-    ModelRefused,
-    ModelTooSlow,
-    ModelUnavailable,
-    RateLimited,
-    StreamBroken,
-)
+from recollect.errors import BackendDown, InvalidInput, ModelRefused, ModelUnavailable
 from recollect.infra.backends.port import Backend
+from recollect.infra.backends.refusals import RefusedInAnyForm
 from recollect.service.models.backend_priority import Gate
+from recollect.service.models.call_failures import (
+    MAX_ANSWER_BYTES,
+    AnswerTooLarge,
+    FailsAgain,
+    OutOfTime,
+    Resting,
+    StillAnswering,
+    Verdict,
+    in_words,
+    verdict_on,
+)
+from recollect.service.models.rests import LONGEST_SECONDS, Rests
 
-MAX_ANSWER_BYTES = 64 * 1024
 PAUSE_SECONDS = 0.5
 _UNBOUNDED = 1_000_000
 THOUGHT_TOKENS = 2_000
@@ -54,7 +58,7 @@ def unlimited(thread: ThreadRef) -> CallCounter:
 
 @dataclass(slots=True)
 class CallBudget:
-    """How many calls may still reach a model. One that finds nobody there, or has to make way, is not counted."""
+    """How many requests may still reach a model. One that finds nobody there, or has to make way, is not counted."""
 
     left: int
 
@@ -85,6 +89,15 @@ class Answer:
     thought: bool = False
     """There was reasoning before it."""
 
+    def fault(self, found: str) -> str:
+        """Why it can't be used, where a reader has `found` something wrong with it."""
+        if self.cut_short and self.thought:
+            return (
+                "the model used up its room for thinking; switch thinking off in its server, or set a model for "
+                "background work that thinks less (RECOLLECT_TASKS__MODEL)"
+            )
+        return f"the model's answer can't be used: {found}"
+
 
 class BackgroundModel:
     """What boundaries, titles and summaries ask. Calls may run at the same time; the gate decides which.
@@ -102,6 +115,7 @@ class BackgroundModel:
         attempts: int = 3,
         on_own_prompt: Callable[[Backend], None] = lambda backend: None,
         admit: Callable[[ThreadRef], CallCounter] = unlimited,
+        rests: Rests | None = None,
         pause: Callable[[float], Awaitable[object]] = asyncio.sleep,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -119,6 +133,7 @@ class BackgroundModel:
         self._admit = admit
         self._pause = pause
         self._clock = clock
+        self.rests = rests or Rests(clock)
         self._refused: dict[tuple[str, str | None], frozenset[str]] = {}
         """By backend and model what it does not take; a schema by its digest, for it may take others."""
         self._thinkers: set[tuple[str, str | None]] = set()
@@ -135,13 +150,14 @@ class BackgroundModel:
         check: Callable[[str], object] = lambda text: None,
         budget: CallBudget | None = None,
     ) -> Answer:
-        """The model's answer, within `answer_seconds` in all, waiting at the gate apart; else ModelUnavailable, and
-        ModelTooSlow where it answered and found no end.
+        """The model's answer, within `answer_seconds` in all, waiting at the gate apart.
 
-        What may pass, and an answer that `check` refuses with a ValueError, is tried `attempts` times in all.
-        With a `prefix` the messages follow the chat's own. With a `budget`, which must have a call left, nothing is
-        tried twice but what differs: without a schema that was refused, or with room for thoughts. Raises Preempted when a chat comes or the wait is long,
-        and OverQuota before anything is asked.
+        Else FailsAgain where the same request would fail in the same way, or ModelUnavailable; after a failure that
+        may pass, the backend rests, and `retry_after` says for how long. What may pass, and an answer that `check`
+        refuses with a ValueError, is tried `attempts` times in all. With a `prefix` the messages follow the chat's
+        own. With a `budget`, which must have a call left, nothing is tried twice but what differs: without a schema
+        that was refused, or with room for thoughts. Raises Preempted when a chat comes or the wait is long, and
+        OverQuota before anything is asked.
         """
         asked = _Asked(
             ChatCall(
@@ -172,50 +188,54 @@ class BackgroundModel:
             ) from error
 
     async def _retry(self, backend: Backend, asked: "_Asked", check: Callable[[str], object]) -> Answer:
-        trouble = "it did not answer"
-        for attempt in range(1, asked.attempts + 1):
-            pause = PAUSE_SECONDS * attempt
+        attempt = 0
+        while True:
+            attempt += 1
+            verdict: Verdict
             try:
                 answer = await self._try(backend, asked)
                 await asyncio.to_thread(check, answer.text)
                 return answer
-            except ModelRefused as error:
-                raise ModelUnavailable(f"the model failed: {_in_words(error)}") from error
-            except _StillAnswering as error:
-                raise ModelTooSlow(
-                    f"the model was still answering after {self._answer_seconds:g} s"
-                ) from error
-            except RateLimited as error:
-                trouble = _in_words(error)
-                pause = max(pause, error.retry_after or 0)
             except ModelUnavailable as error:
-                trouble = _in_words(error)
+                failure, trouble = error, in_words(error, self._answer_seconds)
+                verdict = verdict_on(error, is_sent=asked.is_sent)
             except ValueError as error:
-                trouble = str(error)
-            if attempt == asked.attempts:
+                failure, trouble, verdict = ModelUnavailable(), str(error), "unusable"
+            if verdict == "final":
+                raise FailsAgain(f"the model failed: {trouble}") from failure
+            told = f"the model failed{f' {attempt} times' if attempt > 1 else ''}: {trouble}"
+            if attempt == asked.attempts or isinstance(failure, Resting):
                 break
+            pause = max(PAUSE_SECONDS * attempt, failure.retry_after or 0)
             if asked.answering <= pause:
-                raise ModelUnavailable(f"the model took more than {self._answer_seconds:g} s: {trouble}")
+                told = f"the model took more than {self._answer_seconds:g} s: {trouble}"
+                break
             asked.answering -= pause
             await self._pause(pause)
-        times = f" {asked.attempts} times" if asked.attempts > 1 else ""
-        raise ModelUnavailable(f"the model failed{times}: {trouble}")
+        wait = failure.retry_after and min(failure.retry_after, LONGEST_SECONDS)
+        if verdict == "later":
+            wait = self.rests.failed(backend.name, asked.began, wait)
+        raise ModelUnavailable(told, retry_after=wait) from failure
 
     async def _try(self, backend: Backend, asked: "_Asked") -> Answer:
         """Once; where something beside the prompt is refused, once more without it, and from then on."""
         key = (backend.name, asked.call.model)
-        refused = self._refused.get(key, frozenset())
+        refused, extras = self._refused.get(key, frozenset()), True
         while True:
-            call = _without(asked.call, refused)
+            call = replace(_without(asked.call, refused), extras=extras)
             if key in self._thinkers and call.max_tokens is not None:
                 call = replace(call, max_tokens=call.max_tokens + THOUGHT_TOKENS)
             try:
                 answer = await self._once(backend, asked, call)
+            except RefusedInAnyForm:
+                raise
             except ModelRefused as error:
                 at_fault = _at_fault(error, call)
                 if not at_fault or not asked.budget.left:
                     raise
                 refused |= at_fault
+                # It was refused with the extras of its backend and, unless they can't be at fault, without them.
+                extras = error.field is not None
             else:
                 self._refused[key] = refused
                 if not (answer.cut_short and answer.thought) or key in self._thinkers:
@@ -225,27 +245,31 @@ class BackgroundModel:
                     return answer
 
     async def _once(self, backend: Backend, asked: "_Asked", call: ChatCall) -> Answer:
-        arrived = self._clock()
+        arrived, asked.is_sent = self._clock(), False
         async with self._gate.background(backend, asked.thread_key, patience=asked.patience):
             started, spoke = self._clock(), asyncio.Event()
             asked.patience = max(0.0, asked.patience - (started - arrived))
-            asked.count()
-            asked.budget.left -= 1
+            if (left := self.rests.wait_before_call(backend.name)) > 0:
+                raise Resting(retry_after=left)
+            asked.began = self.rests.now()
             try:
                 async with asyncio.timeout(asked.answering):
-                    return await _whole_answer(backend, call, spoke)
+                    answer = await _whole_answer(backend, call, asked.take_call, spoke)
             except TimeoutError:
-                # The server works: this answer takes too long, and would again.
-                raise (_StillAnswering if spoke.is_set() else _OutOfTime) from None
-            except (ModelUnavailable, asyncio.CancelledError) as error:
+                raise (StillAnswering if spoke.is_set() else OutOfTime) from None
+            except (BackendDown, asyncio.CancelledError):
                 # Nobody was there to answer, or a chat came.
-                if isinstance(error, BackendDown | RateLimited | asyncio.CancelledError) or error.not_ready:
-                    asked.budget.left += 1
+                asked.budget.left += asked.is_sent
+                raise
+            except ModelRefused:
+                self.rests.answered(backend.name)
                 raise
             finally:
                 asked.answering -= self._clock() - started
                 if asked.own_prompt:
                     self._on_own_prompt(backend)
+            self.rests.answered(backend.name)
+            return answer
 
 
 @dataclass(slots=True)
@@ -260,14 +284,18 @@ class _Asked:
     count: CallCounter
     attempts: int
     budget: CallBudget
+    began: float = 0.0
+    """When the last try began, by the clock of the rests."""
+    is_sent: bool = False
+    """Whether a request was sent in the last try."""
 
-
-class _OutOfTime(ModelUnavailable):
-    """The time for an answer is up, and none of it came."""
-
-
-class _StillAnswering(ModelUnavailable):
-    """The time for an answer is up while it is still streaming."""
+    def take_call(self) -> None:
+        """Before each request that is sent."""
+        if not self.budget.left:
+            raise ModelRefused
+        self.budget.left -= 1
+        self.count()
+        self.is_sent = True
 
 
 def _options(schema: JsonObject | None) -> JsonObject:
@@ -305,34 +333,24 @@ def _at_fault(error: ModelRefused, call: ChatCall) -> frozenset[str]:
     return frozenset(_named(name, value) for name, value in call.options.items() if name == "response_format")
 
 
-async def _whole_answer(backend: Backend, call: ChatCall, spoke: asyncio.Event) -> Answer:
+async def _whole_answer(
+    backend: Backend, call: ChatCall, before_request: Callable[[], None], spoke: asyncio.Event
+) -> Answer:
     pieces: list[str] = []
     size, thought = 0, False
     finished = Finished()
     async with aclosing(backend.stream(call)) as events:
         async for event in events:
-            if isinstance(event, Finished):
+            if isinstance(event, Sent):
+                before_request()  # It is sent when the next event is asked for.
+            elif isinstance(event, Finished):
                 finished = event
-            elif isinstance(event, Delta) and event.choice == 0:
+            elif event.choice == 0:
                 spoke.set()
                 pieces.append(event.text)
                 thought = thought or bool(event.reasoning)
                 size += len((event.text + event.reasoning).encode("utf-8", "replace"))
                 if size > MAX_ANSWER_BYTES:
-                    raise ValueError(f"the answer exceeds {MAX_ANSWER_BYTES} bytes")
+                    raise AnswerTooLarge
     cut_short = finished.reasons.get(0) == "length"
     return Answer("".join(pieces), finished.usage, finished.model, cut_short, thought)
-
-
-_WORDS: dict[type[ModelUnavailable], str] = {
-    _OutOfTime: "it had not answered yet",
-    BackendDown: "nobody answers at its address",
-    RateLimited: "it wants fewer requests",
-    ModelTooSlow: "it went silent",
-    StreamBroken: "its answer broke off",
-    ModelRefused: "it refused the request",
-}
-
-
-def _in_words(error: ModelUnavailable) -> str:
-    return next((words for kind, words in _WORDS.items() if isinstance(error, kind)), "its server failed")

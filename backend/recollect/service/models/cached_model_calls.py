@@ -13,9 +13,10 @@ from recollect.errors import ModelUnavailable
 from recollect.failpoints import FailPoints
 from recollect.infra.journal.cells import SqlModelAnswers
 from recollect.service.models.background import Answer, BackgroundModel, CallBudget, ChatPrefix
+from recollect.service.models.call_failures import FailsAgain
 
 MOST_CALLS = 3
-"""For one question, retries of every kind counted, until somebody asks for more."""
+"""Requests for one question, retries of every kind counted, until somebody asks for more."""
 _ANSWER_TOKENS = 2_000
 
 
@@ -57,8 +58,9 @@ class Question:
 
 @dataclass(frozen=True, slots=True)
 class CachedModelCalls:
-    """Returns a stored answer if there is one. No request is sent twice: a second one has more room, or says what was
-    wrong with the first answer. Calls that failed are counted durably.
+    """Returns a stored answer if there is one. A request is sent again only after a failure that may pass, later; any
+    other second request has more room, or says what was wrong with the first answer. Calls that failed are counted
+    durably.
     """
 
     model: BackgroundModel
@@ -79,12 +81,15 @@ class CachedModelCalls:
         try:
             answer, asked = await self._ask(question, budget)
         except Exception as error:
-            is_final = isinstance(error, ExtractionFailed) or budget.left <= 0
+            is_final = isinstance(error, ExtractionFailed | FailsAgain) or budget.left <= 0
             failed = left if is_final else left - budget.left
             if failed:
                 await self.answers.count_failed(question.thread, *place, failed)
             if is_final:
                 raise ExtractionFailed(str(error)) from error
+            if failed and isinstance(error, ModelUnavailable):
+                told = f"{error.message.rstrip('.')}; calls left: {budget.left}"
+                raise ModelUnavailable(told, retry_after=error.retry_after) from error
             raise
         kept = KeptAnswer(answer.text, answer.model or "a model", _cost(asked), question.known)
         await self.answers.keep(question.thread, *place, kept)
@@ -107,7 +112,7 @@ class CachedModelCalls:
             try:
                 answer = await self._once(question, messages, prefix, room, budget)
             except ModelUnavailable:
-                if usable is None or budget.left:
+                if usable is None:
                     raise
                 return usable, asked
             asked.append(answer)
@@ -123,7 +128,7 @@ class CachedModelCalls:
             elif usable is not None:
                 return usable, asked
             else:
-                raise ExtractionFailed(f"the model's answer can't be used: {wrong}")
+                raise ExtractionFailed(answer.fault(wrong))
 
     async def _once(
         self,

@@ -21,7 +21,7 @@ from recollect.errors import ModelUnavailable, OverQuota
 from recollect.infra.journal.entries import SqlEntryStore
 from recollect.service.coordination import Clock, OwnerLocks
 from recollect.service.entries import in_place_of
-from recollect.service.models.background import BackgroundModel
+from recollect.service.models.background import BackgroundModel, CallBudget
 from recollect.service.remember.consolidate import NOTHING, leave_receipts
 from recollect.service.remember.extract import RULES, PromptTexts
 
@@ -30,6 +30,8 @@ _MOST_READ = 200
 ENOUGH = 8
 """A model writes the page again once so many facts on it are new, or say something else, and two of three are."""
 _ANSWER_TOKENS = 4_000
+_MOST_CALLS = 3
+"""Of one page. A second one has no schema, or more room."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +83,7 @@ class Profiles:
         await self._tell(space, owner, causes, written)
         new = len(page.facts) - sum(len(origin_ids(line.entry)) for line in kept)
         if self.model is not None and causes and new >= max(ENOUGH, len(page.facts) * 2 // 3):
-            await self._ask(self.model, space, owner, causes, page, kept)
+            await self._ask(self.model, space, owner, causes, page, kept, written)
 
     async def _ask(
         self,
@@ -91,26 +93,34 @@ class Profiles:
         causes: Sequence[Cause],
         page: _Page,
         lines: Sequence[KnownEntry],
+        written: Sequence[KnownEntry],
     ) -> None:
-        """The answer is not kept: what it says is forgotten with the lines. Raises Preempted."""
+        """`written` are the lines without it. The answer is not kept: what it says is forgotten with the lines. Raises Preempted."""
         facts = numbered(page.facts)
         messages = profile_messages(await self.prompts.text(space, "profile"), facts, lines)
         try:
             answer = await model.ask(
-                messages, thread=causes[0].thread, max_tokens=_ANSWER_TOKENS, schema=PROFILE_SCHEMA
+                messages,
+                thread=causes[0].thread,
+                max_tokens=_ANSWER_TOKENS,
+                schema=PROFILE_SCHEMA,
+                budget=CallBudget(_MOST_CALLS),
             )
-        except (ModelUnavailable, OverQuota):
-            return  # The next change asks again.
-        by = answer.model or "a model"
+        except (ModelUnavailable, OverQuota) as error:
+            # The next change asks again.
+            await self._tell(space, owner, causes, written, why=error.message)
+            return
+        by, why = answer.model or "a model", None
         try:
             made = await asyncio.to_thread(parse_profile_answer, answer.text, facts, by)
-        except ValueError:
-            made = [line_of(fact, by=by) for fact in page.facts]
+        except ValueError as error:
+            # Its name on the lines says that it was asked about these facts.
+            made, why = [line_of(fact, by=by) for fact in page.facts], answer.fault(str(error))
         async with self.locks.of(owner):
             current = await self._page(space, owner)
             still = kept_lines(made, current.facts)
             written = await self._write(space, owner, current, still)
-        await self._tell(space, owner, causes, written, by)
+        await self._tell(space, owner, causes, written, RULES if why else by, why)
 
     async def _page(self, space: str, owner: str) -> _Page:
         stored = await self.entries.list_entries(space, owner, kinds=(PROFILE,))
@@ -141,8 +151,10 @@ class Profiles:
         causes: Sequence[Cause],
         written: Sequence[KnownEntry],
         by: str = RULES,
+        why: str | None = None,
     ) -> None:
-        told = [(cause, _told(cause, written, by)) for cause in causes]
+        """`why` a model that was asked did not write them."""
+        told = [(cause, _told(cause, written, by, why)) for cause in causes]
         await leave_receipts(self.entries, space, owner, PROFILE, told)
 
     async def _facts(self, space: str, owner: str) -> list[KnownEntry]:
@@ -153,9 +165,9 @@ class Profiles:
         return list({fact.entry_id: fact for fact in found}.values())
 
 
-def _told(cause: Cause, lines: Sequence[KnownEntry], by: str) -> JsonObject:
+def _told(cause: Cause, lines: Sequence[KnownEntry], by: str, why: str | None) -> JsonObject:
     """The receipt of a memcell: its lines on the page. The same however often the page is made."""
     wrote = [line.entry_id for line in lines if set(origin_ids(line.entry)) & set(cause.entry_ids)]
     if not wrote:
         return {"state": NOTHING, "why": "nothing of it belongs on the page"}
-    return {"state": "extracted", "wrote": wrote, "by": by}
+    return {"state": "extracted", "wrote": wrote, "by": by, **({"why": why} if why else {})}

@@ -9,9 +9,12 @@ from dataclasses import dataclass, field
 import pytest
 
 from recollect.domain.llm import ChatCall, Delta
-from recollect.errors import StreamBroken
+from recollect.domain.model import ThreadRef
+from recollect.errors import ModelUnavailable, StreamBroken
 from recollect.infra.backends.client import HttpBackend
 from recollect.infra.backends.server import Endpoint
+from recollect.service.models.background import CallBudget
+from tests.standins.background import model_on
 
 CALL = ChatCall([{"role": "user", "content": "once only"}])
 MODELS = b'{"data": [{"id": "m"}]}'
@@ -108,3 +111,16 @@ async def test_a_server_that_hangs_up_on_every_connection_gets_the_message_twice
         with pytest.raises(StreamBroken):
             await said(server.address)
     assert len(server.chats) == 2
+
+
+@pytest.mark.parametrize("allowed", [1, 3])
+async def test_each_time_that_background_work_reaches_a_server_counts(allowed: int) -> None:
+    server, budget = HangingUp(keeps=True), CallBudget(allowed)
+    async with server.running():
+        backend = HttpBackend(Endpoint(name="gpu", base_url=server.address, kind="other"))
+        with pytest.raises(ModelUnavailable):
+            await model_on(backend).ask(
+                CALL.messages, thread=ThreadRef("default", "me", "t1"), max_tokens=5, budget=budget
+            )
+        await backend.aclose()
+    assert (len(server.chats), budget.left) == (min(2, allowed), max(0, allowed - 2))

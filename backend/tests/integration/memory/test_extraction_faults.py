@@ -12,7 +12,6 @@ from typing import Any
 import pytest
 
 from recollect.domain.access import Caller
-from tests.eventually import eventually
 from tests.http_client import Home, Json
 from tests.remembering import (
     DAY,
@@ -34,7 +33,6 @@ from tests.remembering import (
 
 pytestmark = pytest.mark.slow
 
-IMPATIENT: Json = {"memorize": {"model_timeout_seconds": 0.6}}
 STRATEGIES = ["episode", "facts", "foresight"]
 
 
@@ -104,18 +102,12 @@ async def test_what_is_wrong_with_the_form_alone_costs_nothing(
 
 async def test_a_refused_schema_is_tried_once_and_then_left_out(model: MortalModel, tmp_path: Path) -> None:
     model.control("refuse_schema", only="memory")
-    before = len(model.calls()["bodies"])
+    before = model.asked()
     async with remembering(tmp_path, model) as home:
         for number in range(3):
             messages = said(prefix=f"{number}-", start=MAY_8 + number * DAY)
             await remember(home, f"t{number}", messages, user_id="ann")
-    bodies = [
-        body
-        for body, call in zip(model.calls()["bodies"], model.calls()["log"], strict=True)
-        if call["asks"] == "memory"
-    ][-4:]
-    assert len(model.calls()["bodies"]) > before
-    assert ["response_format" in body for body in bodies] == [True, False, False, False]
+    assert ["response_format" in body for body in model.bodies()[before:]] == [True, False, False, False]
 
 
 async def test_a_cut_off_answer_counts_as_far_as_it_goes_and_says_so(
@@ -154,42 +146,6 @@ async def test_an_answer_of_the_wrong_shape_gets_a_second_chance(model: MortalMo
         await all_is_remembered(home)
     assert flushed["status"] == "done"
     assert model.asked() - before == 2
-
-
-@pytest.mark.parametrize(
-    ("given", "calls", "why"),
-    [
-        ({"mode": "wrong_schema"}, 2, "the model's answer can't be used"),
-        ({"mode": "answer", "answer": '{"facts": 7'}, 2, "the model's answer can't be used"),
-        ({"mode": "stall"}, 3, "still answering"),
-        ({"mode": "silent"}, 3, "it had not answered yet"),
-        ({"mode": "answer", "delay_seconds": 3}, 3, "it had not answered yet"),
-        ({"mode": "error"}, 3, "its server failed"),
-        ({"mode": "early_end"}, 3, "its answer broke off"),
-        ({"mode": "rubbish"}, 3, "its answer broke off"),
-    ],
-    ids=["wrong schema", "no JSON", "no end", "silent", "slow", "error", "early end", "rubbish"],
-)
-async def test_after_three_calls_the_episode_is_made_without_a_model_until_somebody_asks_again(
-    given: Json, calls: int, why: str, model: MortalModel, tmp_path: Path
-) -> None:
-    async with remembering(tmp_path, model, **IMPATIENT) as home:
-        await tell(home, "t1", said(), user_id="ann")
-        model.control(only="memory", **given)
-        before = model.asked()
-        flushed = await flush(home, "t1", timeout=40)
-        assert model.asked() - before == calls
-        await nothing_lost(home)
-        assert (flushed["status"], flushed["memcells"][0]["state"]) == ("failed", "failed")
-        told = states(flushed)
-        assert [told[name]["state"] for name in STRATEGIES] == ["extracted", "failed", "failed"]
-        assert all(why in told[name]["detail"]["why"] for name in STRATEGIES)
-        assert [entry.entry.by for entry in await entries(home)] == ["episode, rules"]
-        (dead,) = await home.app.jobs.list_jobs(space=None, state="dead")
-        assert (dead.state, why in (dead.error or "")) == ("dead", True)
-        model.control()
-        (await home.client.post(f"/api/v1/jobs/{dead.job_id}/retry")).raise_for_status()
-        await well_again(home, model)
 
 
 async def test_what_was_given_up_is_not_asked_again_after_a_restart_and_is_by_reprocess(
@@ -232,47 +188,10 @@ async def test_a_model_that_thinks_away_its_room_is_asked_three_times_with_more_
         await nothing_lost(home)
         assert [entry.entry.by for entry in await entries(home)] == ["episode, rules"]
     assert flushed["status"] == "failed"
-    log = zip(model.calls()["bodies"], model.calls()["log"], strict=True)
-    rooms = [body["max_tokens"] for body, call in log if call["asks"] == "memory"][before:]
+    assert "used up its room for thinking" in states(flushed)["facts"]["detail"]["why"]
+    rooms = [body["max_tokens"] for body in model.bodies()[before:]]
     assert len(rooms) == 3
     assert sorted(set(rooms)) == rooms
-
-
-@pytest.mark.parametrize("given", [{"mode": "rate_limit", "retry_after": "0"}], ids=["rate limit"])
-async def test_while_nobody_answers_work_waits_and_is_made_up_for(
-    given: Json, model: MortalModel, tmp_path: Path
-) -> None:
-    async with remembering(tmp_path, model, **IMPATIENT) as home:
-        await tell(home, "t1", said(), user_id="ann")
-        model.control(only="memory", **given)
-        before = model.asked()
-        flushed = await flush(home, "t1", timeout=5)
-        assert flushed["status"] == "pending"
-        told = states(flushed)
-        assert [told[name]["state"] for name in STRATEGIES] == ["waiting"] * 3
-        assert told["episode"]["detail"]["next_try"] > MAY_8
-        assert model.asked() - before > 0
-        assert await entries(home) == []
-        await well_again(home, model)
-
-
-async def test_the_tries_become_rarer(model: MortalModel, tmp_path: Path) -> None:
-    """With the clock of the home, not of this test: an hour of outage is some hundred tries."""
-    model.control("rate_limit", only="memory", retry_after="0")
-    async with remembering(tmp_path, model, **IMPATIENT) as home:
-        await tell(home, "t1", said(), user_id="ann")
-        await flush(home, "t1", timeout=0)
-        tries: list[int] = []
-
-        async def tried_again() -> bool:
-            waiting = [job for job in await home.app.jobs.list_jobs(space=None) if job.error]
-            if waiting and waiting[0].run_at not in tries:
-                tries.append(waiting[0].run_at)
-            return len(tries) >= 4
-
-        await eventually(tried_again, seconds=30)
-        assert tries[3] - tries[2] > tries[1] - tries[0]
-        await well_again(home, model)
 
 
 async def test_a_statement_without_a_quote_that_is_there_is_refused_and_counted(

@@ -4,7 +4,7 @@ import asyncio
 import json
 from collections.abc import AsyncIterator, Callable
 from contextlib import aclosing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import httpx2
@@ -359,3 +359,45 @@ async def test_rubbish_within_an_answer_is_told_in_words_after_what_came_before_
     with pytest.raises(StreamBroken, match=words):
         await read()
     assert came == ["hello "]
+
+
+@pytest.mark.parametrize(
+    ("named", "takes"), [("temperature", [True]), ("session_id", [True, False]), (None, [True, False])]
+)
+async def test_without_extras_is_asked_only_where_they_may_be_at_fault(
+    backend: HttpBackend, server: Scripted, named: str | None, takes: list[bool]
+) -> None:
+    server.chat = lambda _body: httpx2.Response(400, json={"error": {"message": "no", "param": named}})
+    call = replace(CALL, session="c0ffee", options={"temperature": 0})
+    with pytest.raises(ModelRefused):
+        await chat(backend, call)
+    assert ["session_id" in chat for chat in server.chats] == takes
+    with pytest.raises(ModelRefused):
+        await chat(backend, call)
+    assert ("session_id" in server.chats[len(takes)]) == (named != "session_id")
+
+
+async def test_a_call_can_be_made_without_extras(backend: HttpBackend, server: Scripted) -> None:
+    await chat(backend, replace(CALL, session="c0ffee", extras=False))
+    await chat(backend, replace(CALL, session="c0ffee"))
+    assert ["session_id" in chat for chat in server.chats] == [False, True]
+
+
+@pytest.mark.parametrize(
+    ("error", "kind"),
+    [
+        ({"code": 502, "message": "no"}, ModelUnavailable),
+        ({"type": "overloaded_error", "message": "no"}, RateLimited),
+        ({"code": 400, "message": "no"}, ModelRefused),
+        ({"message": "no"}, ModelRefused),
+        ("no", ModelRefused),
+    ],
+)
+async def test_an_error_in_place_of_an_answer_says_whether_it_may_pass(
+    backend: HttpBackend, server: Scripted, error: Any, kind: type[ModelUnavailable]
+) -> None:
+    text = f"data: {json.dumps({'error': error})}\n\n"
+    server.chat = lambda _body: httpx2.Response(200, text=text, headers={"Content-Type": "text/event-stream"})
+    with pytest.raises(ModelUnavailable) as caught:
+        await chat(backend)
+    assert type(caught.value) is kind

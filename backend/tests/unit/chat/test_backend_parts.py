@@ -14,7 +14,8 @@ from recollect.infra.backends.dialect import (
     guess_tokens,
     wants_alternation,
 )
-from recollect.infra.backends.server import Quoter, error_in, without_words_of
+from recollect.infra.backends.refusals import error_in
+from recollect.infra.backends.server import Quoter, without_words_of
 from recollect.infra.backends.stream import ThoughtSplitter
 from recollect.settings import BackendKind as BackendKindSetting
 

@@ -8,7 +8,7 @@ import pytest
 
 from recollect.domain.identity import thread_key
 from recollect.domain.job import Preempted
-from recollect.domain.llm import ChatCall, Delta, Finished, StreamEvent, Usage
+from recollect.domain.llm import ChatCall, Delta, Finished, Sent, StreamEvent, Usage
 from recollect.domain.model import JsonObject, ThreadRef
 from recollect.errors import (
     BackendDown,
@@ -24,7 +24,6 @@ from recollect.errors import (
 from recollect.infra.backends.port import Backend
 from recollect.service.models.backend_priority import Gate
 from recollect.service.models.background import (
-    MAX_ANSWER_BYTES,
     THOUGHT_TOKENS,
     Answer,
     BackgroundModel,
@@ -33,6 +32,7 @@ from recollect.service.models.background import (
     ChatPrefix,
     ThreadModel,
 )
+from recollect.service.models.call_failures import MAX_ANSWER_BYTES, FailsAgain
 from tests.eventually import eventually
 from tests.fakes import FakeBackend
 from tests.standins.background import Script, answering, backend_of, model_on, saying, silent
@@ -181,7 +181,6 @@ async def test_patience_is_for_all_tries_together() -> None:
     [
         (BackendDown("secret"), "nobody answers"),
         (RateLimited("secret"), "fewer requests"),
-        (ModelTooSlow("secret"), "silent"),
         (StreamBroken("secret"), "broke off"),
         (ModelUnavailable("secret"), "its server failed"),
         (ValueError("the answer has no field 'x'"), "no field 'x'"),
@@ -209,12 +208,24 @@ async def test_an_answer_that_does_not_pass_is_asked_for_again(pauses: Pauses) -
         await ask(answering(saying("much too long")), check=must_be_short)
 
 
-async def test_a_request_that_is_refused_is_not_tried_again(pauses: Pauses) -> None:
-    backend = answering(saying(ModelRefused("your key ends in 1234")))
-    with pytest.raises(ModelUnavailable, match="refused") as caught:
-        await ask(backend, pauses=pauses)
+@pytest.mark.parametrize(
+    ("error", "words"),
+    [
+        (ModelRefused("your key ends in 1234"), "refused"),
+        (ModelRefused("your key ends in 1234", details=" (401). Check its API key."), "API key"),
+        (ModelTooSlow("1234"), "silent.*RECOLLECT_CHAT__STALL_SECONDS"),
+    ],
+)
+async def test_what_would_fail_again_is_not_tried_again(
+    error: ModelUnavailable, words: str, pauses: Pauses
+) -> None:
+    backend = answering(saying(error))
+    model = model_on(backend, pause=pauses)
+    with pytest.raises(FailsAgain, match=words) as caught:
+        await put(model)
     assert "1234" not in str(caught.value)
     assert (len(backend.calls), pauses.seconds) == (1, [])
+    assert model.rests.wait_before_call(backend.name) == 0
 
 
 async def test_a_server_that_says_when_is_asked_again_then(pauses: Pauses) -> None:
@@ -246,7 +257,7 @@ async def test_the_time_is_for_all_tries_together() -> None:
 async def test_a_silent_model_is_left_at_the_deadline() -> None:
     backend = silent()
     model = model_on(backend, answer_seconds=0.2)
-    with pytest.raises(ModelUnavailable, match=r"more than 0\.2 s"):
+    with pytest.raises(FailsAgain, match=r"not answered yet after 0\.2 s.*MODEL_TIMEOUT_SECONDS"):
         await put(model)
     assert (len(backend.calls), backend.dropped) == (1, 1)
 
@@ -255,15 +266,16 @@ async def test_an_answer_without_end_is_refused_and_dropped() -> None:
     class Endless(FakeBackend):
         async def stream(self, call: ChatCall) -> AsyncGenerator[StreamEvent]:
             try:
+                yield Sent({})
                 while True:
                     yield Delta(reasoning="x" * 1000)
             finally:
                 self.dropped += 1
 
     backend = Endless()
-    with pytest.raises(ModelUnavailable, match=f"exceeds {MAX_ANSWER_BYTES} bytes"):
+    with pytest.raises(FailsAgain, match=f"exceeds {MAX_ANSWER_BYTES} bytes"):
         await ask(backend)
-    assert backend.dropped == 3
+    assert backend.dropped == 1
 
 
 @pytest.mark.parametrize("error", [UnknownModel("try llama"), InvalidInput("no backend of that name")])
@@ -370,12 +382,11 @@ async def test_an_answer_that_finds_no_end_is_told_from_a_server_that_does_not_a
     rambling = silent()
     rambling.answer = saying("one two three four")
     rambling.release(2)
-    with pytest.raises(ModelTooSlow, match="still answering"):
+    with pytest.raises(FailsAgain, match="still answering"):
         await put(model_on(rambling, answer_seconds=0.5))
     assert len(rambling.calls) == 1
-    with pytest.raises(ModelUnavailable) as caught:
+    with pytest.raises(FailsAgain, match="not answered yet"):
         await put(model_on(silent(), answer_seconds=0.05))
-    assert not isinstance(caught.value, ModelTooSlow)
 
 
 class Calls:
@@ -415,21 +426,15 @@ async def test_waiting_for_a_chat_is_no_call(gate: Gate) -> None:
 # --- a budget of calls ---------------------------------------------------------------------------------------
 
 
-def not_ready() -> ModelUnavailable:
-    error = ModelUnavailable("it failed (503)")
-    error.not_ready = True
-    return error
-
-
 @pytest.mark.parametrize(
     ("trouble", "left"),
     [
         (ModelUnavailable("it failed (500)"), 2),
         (StreamBroken("broke off"), 2),
         (ModelRefused("no"), 2),
+        (RateLimited("fewer"), 2),
+        (ModelTooSlow("silent"), 2),
         (BackendDown("nobody"), 3),
-        (RateLimited("fewer"), 3),
-        (not_ready(), 3),
     ],
 )
 async def test_with_a_budget_a_call_is_made_once_and_counts_where_somebody_was_there(
@@ -445,6 +450,27 @@ async def test_a_refused_schema_and_the_call_without_it_count_both() -> None:
     budget = CallBudget(3)
     await ask(answering(refusing_schema("{}")), schema=SCHEMA, budget=budget)
     assert budget.left == 1
+
+
+async def test_each_request_of_one_call_counts_and_none_is_sent_past_the_budget() -> None:
+    class Repeating(FakeBackend):
+        """Refuses every request, and is asked again without its extras within the same call."""
+
+        requests = 0
+
+        async def stream(self, call: ChatCall) -> AsyncGenerator[StreamEvent]:
+            self.calls.append(call)
+            for _ in range(2 if call.extras else 1):
+                yield Sent({})
+                self.requests += 1
+            raise ModelRefused("no")
+
+    for allowed in (1, 2, 3, 4):
+        backend, budget = Repeating(), CallBudget(allowed)
+        with pytest.raises(FailsAgain):
+            await ask(backend, schema=SCHEMA, budget=budget)
+        assert (backend.requests, budget.left) == (min(allowed, 3), max(0, allowed - 3))
+        assert [call.extras for call in backend.calls] == [True, False][: 1 + (allowed > 2)]
 
 
 async def test_where_no_call_is_left_nothing_is_asked_again_without_its_schema() -> None:

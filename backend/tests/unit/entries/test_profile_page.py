@@ -17,7 +17,7 @@ from recollect.domain.extraction.profile_page import (
     profile_messages,
 )
 from recollect.domain.job import Job
-from recollect.domain.model import ThreadRef
+from recollect.domain.model import JsonObject, ThreadRef
 from recollect.domain.strategy import Cause
 from recollect.errors import ModelUnavailable
 from recollect.infra.journal.entries import SqlEntryStore
@@ -97,22 +97,34 @@ def test_a_models_line_is_kept_while_its_facts_say_the_same() -> None:
 class StandIn:
     """Answers what it is told to, and counts."""
 
-    def __init__(self, answer: str | Exception) -> None:
+    def __init__(self, answer: str | Answer | Exception) -> None:
         self.answer, self.calls = answer, 0
 
     async def ask(self, messages: list[Any], **_: Any) -> Answer:
         self.calls += 1
         if isinstance(self.answer, Exception):
             raise self.answer
-        return Answer(self.answer, model="qwen")
+        return Answer(self.answer, model="qwen") if isinstance(self.answer, str) else self.answer
+
+
+class Store(SqlEntryStore):
+    """Remembers what receipts say."""
+
+    def __init__(self, journal: Journal) -> None:
+        super().__init__(journal.database, clock=journal.clock)
+        self.told: list[JsonObject] = []
+
+    async def apply(self, change: EntryChange) -> None:
+        self.told += [receipt.detail for receipt in change.receipts]
+        await super().apply(change)
 
 
 class Page:
     """The profile of Ann, by a model."""
 
-    def __init__(self, journal: Journal, home: Path, answer: str | Exception) -> None:
+    def __init__(self, journal: Journal, home: Path, answer: str | Answer | Exception) -> None:
         self.model = StandIn(answer)
-        self.store = SqlEntryStore(journal.database, clock=journal.clock)
+        self.store = Store(journal)
         self.profiles = Profiles(
             self.store,
             OwnerLocks(),
@@ -162,6 +174,30 @@ async def test_if_it_fails_the_page_of_single_facts_stays(
     assert await page.after(*NEW) == sorted(each.entry.text for each in NEW)
     await page.after(fact(20))
     assert page.model.calls == (1 if isinstance(answer, str) else 2)
+
+
+@pytest.mark.parametrize(
+    ("answer", "by", "why"),
+    [
+        (JOINED, "qwen", None),
+        (
+            "hi",
+            "rules",
+            "the model's answer can't be used: the answer holds no JSON object that was asked for",
+        ),
+        (Answer("", model="qwen", cut_short=True, thought=True), "rules", "used up its room for thinking"),
+        (ModelUnavailable("the model failed: its server failed"), "rules", "its server failed"),
+    ],
+)
+async def test_the_receipt_says_who_wrote_the_page_and_why_the_model_did_not(
+    journal: Journal, tmp_path: Path, answer: str | Answer | Exception, by: str, why: str | None
+) -> None:
+    page = Page(journal, tmp_path, answer)
+    await page.after(*NEW)
+    told = page.store.told[-1]
+    assert (told["state"], told["by"]) == ("extracted", by)
+    assert (why or "") in told.get("why", "")
+    assert ("why" in told) == (why is not None)
 
 
 async def test_a_line_that_a_person_wrote_or_deleted_is_not_written_over(
