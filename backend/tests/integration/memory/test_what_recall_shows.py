@@ -5,12 +5,15 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from recollect.service.coordination import now_ms
 from tests.http_client import Home, Json
 from tests.remembering import DAY, MortalModel, entries, remember, remembering, said
 
 ANN = {"user_id": "ann"}
 NOW_ASKED = "So where do I live now?"
+GREETING = "Good morning to everybody"
 FLAT = "So we live in Porto these days, in a little flat near the Ribeira with a balcony."
 MOVED = "Big change: the boxes are in Berlin since Monday!"
 HOMES: list[Json] = [
@@ -113,18 +116,19 @@ async def test_a_fact_and_its_line_of_the_profile_are_one_hit(tmp_path: Path, mo
     assert [hit["type"] for hit in lines_only] == ["profile"]
 
 
+@pytest.mark.parametrize("messages", [(NOW_ASKED, GREETING), (GREETING, NOW_ASKED)])
 async def test_a_fact_and_its_line_of_the_profile_are_injected_once_an_epoch_and_corrected(
-    tmp_path: Path, model: MortalModel
+    messages: tuple[str, str], tmp_path: Path, model: MortalModel
 ) -> None:
-    """The line comes with the first message, whatever that is about; later the fact is what was asked for."""
+    """The fact answers the question; the line comes with a first message, whatever that is about."""
     async with moved_home(tmp_path, model) as home:
-        first, _ = await ask(home, "chat", "Good morning to everybody")
-        later, _ = await ask(home, "chat", NOW_ASKED)
+        first, _ = await ask(home, "chat", messages[0])
+        later, _ = await ask(home, "chat", messages[1])
         model.control(table=[*HOMES, MOVED_ON])
         await remember(home, "home9", said([("user", "Graz it is")], start=now_ms(), prefix="home9-"), **ANN)
         await settled(home)
         corrected, _ = await ask(home, "chat", "And what shall I cook?")
-    assert quoted(first) == ["Ann lives in Berlin."]
+    assert quoted(first)[0] == "Ann lives in Berlin."
     assert "Ann lives in Berlin." not in quoted(later)
     assert [line for line in corrected if "Graz" in line and "corrected" in line]
 
