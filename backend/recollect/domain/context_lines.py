@@ -1,7 +1,7 @@
 """The lines of a context block: recalled memories and offered skills, as quotations."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
 from recollect.domain.entries.entry import CASES, ENTRY_KINDS, EPISODES, FACTS, FORESIGHT, PROFILE, SKILLS
@@ -39,6 +39,8 @@ class Memory:
     """It is in the prompt already, as it was before it was edited."""
     ended: int = 0
     """When it ceased to hold; 0 while it holds."""
+    shows: Mapping[str, str] = field(default_factory=dict)
+    """Of a line of the profile that was made of facts: the digest of each of these, by its id."""
 
 
 def render_memories(memories: Sequence[Memory]) -> str:

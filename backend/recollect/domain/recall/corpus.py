@@ -36,7 +36,6 @@ from recollect.domain.recall.words import (
     is_instruction,
     is_preference,
     is_question,
-    only_asks,
     question_share,
     words_asked_for,
 )
@@ -79,12 +78,12 @@ class Corpus:
         self.prefers = np.zeros(_FIRST_CAPACITY, np.bool_)
         self.question_share = np.zeros(_FIRST_CAPACITY, np.float32)
         """How much of it asks."""
-        self.only_asks = np.zeros(_FIRST_CAPACITY, np.bool_)
-        """Whether a user said it, and did nothing but ask."""
         self.is_entry = np.zeros(_FIRST_CAPACITY, np.bool_)
         self.is_episode = np.zeros(_FIRST_CAPACITY, np.bool_)
         self.is_statement = np.zeros(_FIRST_CAPACITY, np.bool_)
         """Whether it is a fact, a plan or a line of the profile: an entry that says one thing."""
+        self.shows_facts = np.zeros(_FIRST_CAPACITY, np.bool_)
+        """Whether it is a line of the profile that was made of facts."""
         self.until = np.zeros(_FIRST_CAPACITY, np.int64)
         """When an entry ceased to hold; 0 while it holds."""
         self.pinned = np.zeros(_FIRST_CAPACITY, np.bool_)
@@ -151,6 +150,7 @@ class Corpus:
                 self.of_person[:size],
                 self.asks[:size],
                 self.senders[:size],
+                threads,
             )
             known = self._neighbourhood = (moment, made)
         return known[1]
@@ -252,6 +252,7 @@ class Corpus:
         self.is_entry[place] = row.is_entry
         self.is_episode[place] = row.type == EPISODES
         self.is_statement[place] = row.type in (FACTS, FORESIGHT, PROFILE)
+        self.shows_facts[place] = bool(row.shows)
         self.until[place] = row.until
         self.pinned[place] = row.pinned
         for name, turn_id in map(named_turn, row.sources):
@@ -262,7 +263,6 @@ class Corpus:
         self.of_person[place] = row.role == "user"
         self.asks[place] = is_question(row.text)
         self.question_share[place] = question_share(row.text)
-        self.only_asks[place] = row.role == "user" and only_asks(row.text)
         self.instructs[place] = row.role == "user" and is_instruction(row.text)
         self.prefers[place] = row.role == "user" and is_preference(row.text)
         self.of_assistant[place] = row.role == "assistant"
@@ -340,8 +340,8 @@ class Corpus:
         capacity = max(size, len(self.times) * 3 // 2)
         for name in (
             "lengths", "head_lengths", "times", "positions", "threads", "senders", "of_person", "of_assistant", "asks",
-            "instructs", "prefers", "question_share", "only_asks", "is_entry", "is_episode", "is_statement", "until", "pinned",
-            "embedded",
+            "instructs", "prefers", "question_share", "is_entry", "is_episode", "is_statement", "until", "pinned",
+            "embedded", "shows_facts",
         ):  # fmt: skip
             setattr(self, name, _grown(getattr(self, name), capacity))
         content = self._content

@@ -88,6 +88,8 @@ class Neighbourhood:
     members: Floats
     with_assistant: Flags
     """Whether an assistant speaks in the row's thread."""
+    among_people: Flags
+    """Whether several people speak in the row's thread, and no assistant."""
     of_user: Flags
     """Whether it is what the person said to an assistant."""
     answers: Flags
@@ -149,6 +151,12 @@ class EntrySources:
     def none(cls) -> "EntrySources":
         return cls(np.zeros(0, np.int32), np.zeros(0, np.int32))
 
+    @classmethod
+    def of_pairs(cls, entries: Places, turns: Places) -> "EntrySources":
+        """In any order."""
+        in_order = np.argsort(entries, kind="stable")
+        return cls(entries[in_order], turns[in_order])
+
     def of(self, entry: int) -> list[int]:
         """The places of the turns that an entry came from."""
         first, last = np.searchsorted(self.entries, (entry, entry + 1))
@@ -197,8 +205,7 @@ class Sources:
         at = np.minimum(np.searchsorted(keys, wanted), max(0, len(keys) - 1))
         found = (keys[at] == wanted) & there[entries] if len(keys) else np.zeros(len(wanted), np.bool_)
         entries, turns = entries[found], present[at[found]] if len(keys) else present
-        in_order = np.argsort(entries, kind="stable")
-        return EntrySources(entries[in_order], turns[in_order])
+        return EntrySources.of_pairs(entries, turns)
 
 
 def thread_name(row: IndexRow) -> str:
@@ -294,6 +301,7 @@ def neighbourhood(
     of_person: Flags,
     asks: Flags,
     senders: Rows,
+    threads: Rows,
 ) -> Neighbourhood:
     """From the links between rows; a link that leads beyond the last row leads nowhere. The means are of the rows that
     statistics are of.
@@ -312,10 +320,20 @@ def neighbourhood(
         mean_near_length=max(1.0, float(view.present(near_lengths).mean())),
         members=_gathered(np.ones(len(before), np.float32), steps),
         with_assistant=with_assistant,
+        among_people=~with_assistant
+        & np.isin(threads, _of_several(threads, senders, view.there & of_person)),
         of_user=of_user,
         answers=follows & asks[before] & (senders[before] != senders) & ~with_assistant,
         replies=follows & ~of_user & of_user[before],
     )
+
+
+def _of_several(threads: Rows, senders: Rows, among: Flags) -> Rows:
+    """The threads in which several people speak."""
+    pairs = np.unique(np.stack((threads[among], senders[among])), axis=1)
+    found, counts = np.unique(pairs[0], return_counts=True)
+    several: Rows = found[counts > 1]
+    return several
 
 
 def link(

@@ -14,6 +14,8 @@ from recollect.domain.recall.rows import IndexRow
 from recollect.domain.recall.words import words_in
 
 Floats = npt.NDArray[np.float32]
+Times = npt.NDArray[np.int64]
+"""UTC milliseconds."""
 _NEVER = 1 << 62
 _MOST_OVER = 50
 """So many of what no longer holds, the best first, are compared with what holds instead."""
@@ -143,17 +145,63 @@ _AS_WELL = np.float32(0.7)
 
 
 def told(corpus: Corpus, view: View, own: Floats) -> EntrySources:
-    """The turns that a fact, a plan or a line of the profile stands for: it answers as well as they do.
+    """What a fact, a plan or a line of the profile stands for: turns that it came from, where it answers as well as they
+    do; a line of the profile and the facts that it shows, the one for the other.
 
     Of several that came from one turn, the most relevant does.
     """
+    lines = _lines_and_facts(corpus, view, own)
     pairs = corpus.entry_sources(view)
     entries, turns = pairs.entries, pairs.turns
     relevant = np.where(corpus.is_statement[: view.size], own, np.float32(0))
+    relevant[lines.turns] = 0
     best = pairs.best_of_entries(relevant)
     answers = (relevant[entries] > 0) & (relevant[entries] >= best[turns])
     answers &= relevant[entries] >= _AS_WELL * own[turns]
-    return EntrySources(entries[answers], turns[answers])
+    return EntrySources.of_pairs(
+        np.concatenate((entries[answers], lines.entries)), np.concatenate((turns[answers], lines.turns))
+    )
+
+
+def _lines_and_facts(corpus: Corpus, view: View, own: Floats) -> EntrySources:
+    """The fact of a line of the profile stands for the line, or the best of several; a line that answers far better than
+    each of several, for all of them.
+    """
+    pairs: list[tuple[int, int]] = []
+    for line in np.flatnonzero(corpus.shows_facts[: view.size] & view.there).tolist():
+        named = (corpus.places.get(name, view.size) for name in view.rows[line].shows)
+        facts = [place for place in named if place < view.size and view.there[place]]
+        best = max(facts, key=lambda place: float(own[place]), default=line)
+        if len(facts) == 1 or (facts and own[best] >= _AS_WELL * own[line]):
+            pairs.append((best, line))
+        else:
+            pairs += [(line, fact) for fact in facts]
+    placed = np.array(pairs, np.int32).reshape(-1, 2)
+    return EntrySources(placed[:, 0], placed[:, 1])
+
+
+def ends_of_turns(corpus: Corpus, view: View, own: Floats, now: int | None) -> tuple[Times, Times]:
+    """When what a turn says ceased to hold, by its facts and plans; 0 while it holds.
+
+    First, of turns of which nothing holds any more, the latest end. Second, of the others, the end of what answers the
+    query, where nothing that holds answers better.
+    """
+    pairs, size = corpus.entry_sources(view), view.size
+    made = corpus.is_statement[:size] & ~corpus.shows_facts[:size]
+    until = corpus.until[:size]
+    is_over = made & (until > 0) & (until <= np.maximum(now or _NEVER, corpus.times[:size]))
+    holding = np.zeros(size, np.bool_)
+    holding[pairs.turns[(made & ~is_over)[pairs.entries]]] = True
+    relevance = np.maximum(own, np.float32(0))
+    lost = pairs.best_of_entries(np.where(is_over, relevance, np.float32(0)))
+    kept = pairs.best_of_entries(np.where(made & ~is_over, relevance, np.float32(0)))
+    latest: Times = np.zeros(size, np.int64)
+    asked: Times = np.zeros(size, np.int64)
+    over = is_over[pairs.entries]
+    np.maximum.at(latest, pairs.turns[over], until[pairs.entries[over]])
+    answering = over & (relevance[pairs.entries] >= lost[pairs.turns])
+    np.maximum.at(asked, pairs.turns[answering], until[pairs.entries[answering]])
+    return np.where(holding, 0, latest), np.where(holding & (lost >= kept), asked, 0)
 
 
 def lifted(stand_ins: EntrySources, total: Floats) -> Floats:

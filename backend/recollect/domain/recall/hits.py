@@ -114,6 +114,8 @@ class Hit:
     """Whether it can be found by its meaning too, or by its words alone so far."""
     places: list[int] = field(default_factory=list)
     """Of all rows that it shows, or whose ids it has."""
+    until: int = 0
+    """When it ceases to hold, or what it says of what is asked; 0 where nothing says so."""
     repeated: int = 0
     """How many other rows say the same; the ids of the first of them are among `message_ids`."""
 
@@ -174,22 +176,25 @@ def _candidates(
     turns with those around them that no better one has, the turn's own place first.
     """
     corpus, view, covered = ranked.corpus, ranked.view, set(without)
-    told: set[int] = set()
+    told, shown = set[int](), set[int]()
     retold: dict[int, IndexRow] = {}
     for place in _best_first(ranked, selection):
         row = view.rows[place]
-        if place in without:
+        if (ended := ranked.scores.ended.get(place)) is not None:
+            row = replace(row, until=ended)
+        if place in without or place in told:
             continue
         if row.is_entry:
             cited = corpus.entry_sources(view).of(place)
-            if without.isdisjoint(cited) and _shows_entry(ranked, place, cited, selection.scope):
+            if without.isdisjoint(cited) and _shows_entry(ranked, place, cited, shown, selection.scope):
                 told.update(ranked.scores.stand_ins.of(place))
                 if row.type == EPISODES:
                     retold |= dict.fromkeys(cited, row)
                 yield [place, *cited], with_sources(row, [view.rows[each] for each in cited])
-        elif place in told or (place in retold and restates(row, [retold[place]])):
+        elif place in retold and restates(row, [retold[place]]):
             continue
         elif STRETCH not in selection.scope.types or row.type != TURN:
+            shown.add(place)
             yield [place], row
         elif place not in covered:
             around = [
@@ -202,20 +207,24 @@ def _candidates(
             yield [place, *others], _stretch([view.rows[each] for each in around], row)
 
 
-def _shows_entry(ranked: "Ranked", place: int, cited: Sequence[int], scope: Scope) -> bool:
+def _shows_entry(ranked: "Ranked", place: int, cited: Sequence[int], shown: Set[int], scope: Scope) -> bool:
     """Not one that came from turns of which none is left; nor, unless it is asked for, or a person wrote or pinned it,
-    an episode or a case that says again what its turns say, of which one answers better.
+    one whose turns are hits and say the same: a fact, marked alike, or an episode or a case that answers no better.
     """
     rows = ranked.view.rows
     entry, turns = rows[place], [rows[each] for each in cited]
     if (entry.sources and not turns) or not scope.takes_entry(entry, turns):
         return False
-    if ranked.corpus.is_statement[place] or entry.edited or entry.pinned or scope.asks_for(entry):
+    if entry.edited or entry.pinned or scope.asks_for(entry):
         return True
-    shown = [each for each in cited if scope.takes(rows[each])]
-    if not shown or ranked.answers_as_a_whole(place, shown):
+    if ranked.corpus.is_statement[place]:
+        ended = ranked.scores.ended.keys() | ranked.scores.ended_in_part.keys()
+        alike = shown & ended if entry.until else shown
+        return not cited or not set(cited) <= alike
+    taken = [each for each in cited if scope.takes(rows[each])]
+    if not taken or ranked.answers_as_a_whole(place, taken):
         return True
-    return not restates(entry, [rows[each] for each in shown])
+    return not restates(entry, [rows[each] for each in taken])
 
 
 def _stretch(rows: Sequence[IndexRow], middle: IndexRow) -> IndexRow:
@@ -373,6 +382,7 @@ class Ranked:
                 passage=passage,
                 embedded=bool(self.view.embedded[place]),
                 places=places,
+                until=row.until or self.scores.ended_in_part.get(place, 0),
             )
         return Chosen(list(said.values()), too_long)
 

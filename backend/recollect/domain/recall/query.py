@@ -88,7 +88,7 @@ def read_query(text: str, now: int, before: Exchange = ("", "")) -> Query:
         text = plain[:_LONGEST]  # One sign may stand for eighteen.
     focus = _focus(text)
     words = _telling(focus)
-    timeless = _without_stop_words(without_times(focus, now)) or words
+    timeless = telling_words(without_times(focus, now)) or words
     kept = frozenset(timeless)
     return Query(
         text=text,
@@ -100,16 +100,17 @@ def read_query(text: str, now: int, before: Exchange = ("", "")) -> Query:
         wants_order=_order(text) is not None,
         about_a_past=_lasting(focus) is not None,
         of_assistant=_of_assistant(text) is not None,
-        asked_before=_without_stop_words(before[0]),
-        answered_before=_without_stop_words(before[1]),
+        asked_before=telling_words(before[0]),
+        answered_before=telling_words(before[1]),
     )
 
 
 def _telling(text: str) -> tuple[str, ...]:
-    return _without_stop_words(text) or tuple(dict.fromkeys(words_asked_for(text)))
+    return telling_words(text) or tuple(dict.fromkeys(words_asked_for(text)))
 
 
-def _without_stop_words(text: str) -> tuple[str, ...]:
+def telling_words(text: str) -> tuple[str, ...]:
+    """Each word once, without those that any text may have."""
     return tuple(dict.fromkeys(word for word in words_asked_for(text) if word not in _STOP_WORDS))
 
 

@@ -10,7 +10,9 @@ from recollect.domain.recall.corpus import Corpus
 from recollect.domain.recall.corpus_view import Counts, EntrySources, Postings, View
 from recollect.domain.recall.dates import Span
 from recollect.domain.recall.entry_rank import (
+    Times,
     brought,
+    ends_of_turns,
     happened,
     lifted,
     preferred,
@@ -18,12 +20,15 @@ from recollect.domain.recall.entry_rank import (
     told,
     validity,
 )
+from recollect.domain.recall.evidence import asked_again
 from recollect.domain.recall.query import Query, speakers_named
 
 Floats = npt.NDArray[np.float32]
 Flags = npt.NDArray[np.bool_]
 Places = npt.NDArray[np.int64]
 
+_MOST_ASKING = 100
+"""So many turns, the best first, are read for what they ask and tell."""
 _K1, _B = 0.7, 0.6
 """BM25: how soon a repeated word stops counting, and how much long rows are held back."""
 
@@ -60,8 +65,8 @@ class Weights:
     """All of it a question, where people talk to each other."""
     user: float = 0.6
     """What the person said, where they talk to an assistant."""
-    own_question: float = -0.1
-    """Added to that where they did nothing but ask: a question is no evidence."""
+    question: float = -1.0
+    """Asks the same as the query, in part for a question that asks for more: a question is no evidence."""
     instruction: float = 0.3
     preference: float = 0.1
     answer: float = 0.1
@@ -92,7 +97,11 @@ class Scores:
     total: Floats
     parts: dict[str, Floats] = field(default_factory=dict)
     stand_ins: EntrySources = field(default_factory=EntrySources.none)
-    """Facts, and the turns that each of them stands for: one hit."""
+    """Facts, and the turns that each of them stands for: one hit. A line of the profile and its facts likewise."""
+    ended: dict[int, int] = field(default_factory=dict)
+    """Turns of which nothing holds any more, by their places, and since when."""
+    ended_in_part: dict[int, int] = field(default_factory=dict)
+    """Turns of which what is asked about holds no more, and something else does."""
     wants_whole: bool = False
     """Whether a summary is asked for, or a time alone: what happened then."""
 
@@ -151,8 +160,33 @@ def score(
         stand_ins = told(corpus, view, own)
         parts["sources"] = lifted(stand_ins, total)
         whole = query.wants_summary or _asks_for_a_time_alone(corpus, view, query, parts["words"])
-        return Scores(total + parts["sources"], parts, stand_ins, whole)
-    return Scores(total, parts)
+        wholly, in_part = ends_of_turns(corpus, view, own, now)
+        scores = Scores(
+            total + parts["sources"], parts, stand_ins, _by_place(wholly), _by_place(in_part), whole
+        )
+    else:
+        scores = Scores(total, parts)
+    if weights.question and not query.wants_summary and not query.wants_order:
+        scores.parts["question"] = np.float32(weights.question) * _asked(corpus, view, query, scores.total)
+        scores.total += scores.parts["question"]
+    return scores
+
+
+def _asked(corpus: Corpus, view: View, query: Query, total: Floats) -> Floats:
+    """How much of each turn asks what the query asks, of the best; not where people talk to each other: there a question
+    belongs to its answer.
+    """
+    places = np.flatnonzero(view.there & ~view.is_entry & ~corpus.context(view).among_people)
+    best = places[np.argsort(-total[places], kind="stable")][:_MOST_ASKING].tolist()
+    words = frozenset(query.words)
+    shares: Floats = np.zeros(view.size, np.float32)
+    shares[best] = [asked_again(view.rows[place].text, query.text, words) for place in best]
+    return shares
+
+
+def _by_place(times: Times) -> dict[int, int]:
+    places = np.flatnonzero(times)
+    return dict(zip(places.tolist(), times[places].tolist(), strict=True))
 
 
 def _relevance(
@@ -211,8 +245,7 @@ def _precedence(corpus: Corpus, view: View, query: Query, weights: Weights) -> d
         return {}
     size = view.size
     of_user = corpus.context(view).of_user
-    said = np.where(corpus.only_asks[:size], weights.user + weights.own_question, weights.user)
-    parts: dict[str, Floats] = {"user": said.astype(np.float32) * of_user}
+    parts: dict[str, Floats] = {"user": np.float32(weights.user) * of_user}
     if not query.wants_order:
         parts["instruction"] = np.float32(weights.instruction) * (of_user & corpus.instructs[:size])
         parts["preference"] = np.float32(weights.preference) * (of_user & corpus.prefers[:size])

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from recollect.domain.entries.entry import digest_of_text
-from recollect.domain.entries.links import successor_ids
+from recollect.domain.entries.entry import PROFILE, digest_of_text
+from recollect.domain.entries.links import origin_ids, successor_ids
 from recollect.domain.identity import key_within_user, turn_number
 from recollect.domain.markdown.entry_document import read_document
 from recollect.domain.markdown.front_matter import as_text, read_time, split_front_matter
@@ -62,6 +62,8 @@ class IndexRow:
     """Of an entry: a person wrote it, whatever the turns say that it came from."""
     superseded_by: str = ""
     """Of an entry: the id of the one that holds instead."""
+    shows: tuple[str, ...] = ()
+    """Of a line of the profile: the ids of the facts that it was made of, unless a person wrote it."""
 
     @property
     def is_entry(self) -> bool:
@@ -79,7 +81,7 @@ class IndexRow:
             self.row_id, self.type, self.text, str(self.timestamp), self.thread_id, str(self.position),
             "\x01".join(self.message_ids), self.role, self.sender, self.agent_id, "\x01".join(self.tags), self.path,
             "\x01".join(self.sources), str(self.until), str(self.pinned), str(self.edited),
-            self.superseded_by,
+            self.superseded_by, "\x01".join(self.shows),
         )  # fmt: skip
         return hashlib.sha256("\x00".join(fields).encode()).hexdigest()[:32]
 
@@ -172,7 +174,7 @@ class ThreadProgress:
         return self.vectors_to < self.words_to
 
 
-FORMAT = 5
+FORMAT = 6
 """Of rows and words. Raise it when either changes: every index is then rebuilt."""
 _COUNTED_WORDS = 20_000
 """Of a longer text each further word counts once: it is found by all of them, and is no heavier to search."""
@@ -237,7 +239,13 @@ def _entry_row(note: Note, kind: str, entry: Entry) -> IndexRow:
         pinned=entry.extra.get("pinned") == "yes",
         edited=entry.extra.get("edited") == "yes",
         superseded_by=next(iter(successor_ids(entry)), ""),
+        shows=facts_shown(kind, entry),
     )
+
+
+def facts_shown(kind: str, entry: Entry) -> tuple[str, ...]:
+    """Of a line of the profile, the ids of the facts that it was made of; none where a person wrote it."""
+    return origin_ids(entry) if kind == PROFILE and entry.extra.get("edited") != "yes" else ()
 
 
 def end_of(entry: Entry) -> int:

@@ -229,11 +229,12 @@ def _stemmer(language: str) -> Stemmer.Stemmer:
     return Stemmer.Stemmer(language, 0)
 
 
-_question_mark = re.compile(r"[?\uff1f\u061f\u2047\u037e\u1367\ua60f]").search
-_sentences = re.compile(r"[^.!?\u3002\uff01\uff1f\u061f]+[.!?\u3002\uff01\uff1f\u061f]*").findall
-_clauses = re.compile(
-    r"[^.!?\u3002\uff01\uff1f\u061f\n,;:\uff0c\u3001\u060c\uff1b]+[.!?\u3002\uff01\uff1f\u061f]*"
-).findall
+_QUESTION_MARKS = "?\uff1f\u061f\u203d\u2047\u2048\u2049\u037e\u1367\u1945\u2e2e\ua60f\ua6f7\ufe56"
+_ENDS = f".!\u3002\uff01\u06d4\u0964{_QUESTION_MARKS}"
+# The Armenian mark stands within the word that is asked about.
+_question_mark = re.compile(f"[{_QUESTION_MARKS}\u055e]").search
+_sentences = re.compile(f"[^{_ENDS}]+[{_ENDS}]*").findall
+_clauses = re.compile(f"[^{_ENDS}\n,;:\uff0c\u3001\u060c\uff1b]+[{_ENDS}]*").findall
 _instruction = re.compile(
     r"(?:^|[.!?\n:;]\s*)(?:please\s+)?(?:always|never(?! mind))\s+\w+|\bfrom now on\b|\bplease remember\b"
     r"|\b(?:when(?:ever)?|any ?time|every time|each time|if) i ask\b|\bin (?:the )?future,"
@@ -274,6 +275,14 @@ def only_asks(text: str) -> bool:
     clauses: list[str] = _clauses(head)
     asking = sum(len(clause) for clause in clauses if _question_mark(clause))
     return asking > _ASKS * sum(map(len, clauses))
+
+
+def asking_and_telling(text: str) -> tuple[list[str], list[str]]:
+    """The clauses of a text that end with a question mark, and all others. Of a long text, those of its beginning."""
+    clauses: list[str] = _clauses(text[:_LOOKED_AT])
+    asking = [clause for clause in clauses if _question_mark(clause)]
+    telling = [clause for clause in clauses if not _question_mark(clause)]
+    return asking, telling
 
 
 def is_instruction(text: str) -> bool:

@@ -128,7 +128,9 @@ class HitAnswer(BaseModel):
         description="Where `text` begins and ends in the whole text; null where it is the whole."
     )
     embedded: bool = Field(description="Found by words and by meaning; false: by words alone so far.")
-    until: int | None = Field(description="When a memory ceases to hold; null where nothing says so.")
+    until: int | None = Field(
+        description="When a memory ceases to hold, or when what was made of a message did; null where nothing says so."
+    )
     superseded_by: str | None = Field(description="The memory that holds instead.")
     repeated: int = Field(
         description="How many other texts say the same; of these, 20 at most are named in `message_ids`."
@@ -182,7 +184,7 @@ def _hit(hit: Hit, path: str | None, turns: list[Turn] | None) -> HitAnswer:
         tags=list(row.tags),
         passage=hit.passage,
         embedded=hit.embedded,
-        until=row.until or None,
+        until=hit.until or None,
         superseded_by=row.superseded_by or None,
         neighbours=None if turns is None else [TurnAnswer.of(turn) for turn in turns],
     )

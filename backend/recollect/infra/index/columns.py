@@ -41,6 +41,7 @@ SCHEMA = pa.schema(
         pa.field("pinned", pa.bool_()),
         pa.field("edited", pa.bool_()),
         pa.field("superseded_by", _TEXT),
+        pa.field("shows", _TEXTS),
         pa.field("timestamp", pa.int64()),
         pa.field("owner", _TEXT),
         pa.field("digest", _TEXT),

@@ -1,7 +1,7 @@
 """Memories that a prompt should hold whatever is asked, and how similar a hit is to the query."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -11,7 +11,7 @@ from recollect.domain.entries.profile import place_on_page
 from recollect.domain.markdown.front_matter import read_time
 from recollect.domain.model import Thread
 from recollect.domain.paths import owner_folder
-from recollect.domain.recall.rows import Vectors, end_of, memory_digest, told
+from recollect.domain.recall.rows import Vectors, end_of, facts_shown, memory_digest, told
 from recollect.infra.journal.entries import SqlEntryStore
 from recollect.infra.journal.threads import SqlThreadStore
 from recollect.service.recall.corpus_cache import CorpusCache
@@ -54,6 +54,17 @@ class AlwaysOnMemories:
             tuple([_memory(line, now) for line in profile if await self._has_place(line, thread)]),
             tuple([_memory(plan, now) for plan in due if await self._has_place(plan, thread)]),
         )
+
+    async def showing(self, thread: Thread, memories: Sequence[Memory], now: int) -> list[Memory]:
+        """The same memories, each line of the profile with the digests of the facts that it shows."""
+        owner = owner_folder(thread.space, thread.user_id)
+        named = {fact for memory in memories for fact in memory.shows}
+        facts = await self.entries.some(thread.space, owner, sorted(named)) if named else []
+        digests = {fact.entry_id: _memory(fact, now).digest for fact in facts}
+        return [
+            replace(memory, shows={fact: digests[fact] for fact in memory.shows if fact in digests})
+            for memory in memories
+        ]
 
     async def _has_place(self, entry: KnownEntry, thread: Thread) -> bool:
         """In a thread with tags, what carries one of them; and what of the profile carries none."""
@@ -134,6 +145,7 @@ def _memory(entry: KnownEntry, now: int, *, correction: bool = False) -> Memory:
         type=entry.kind,
         correction=correction,
         ended=ended,
+        shows=dict.fromkeys(facts_shown(entry.kind, entry.entry), ""),
     )
 
 

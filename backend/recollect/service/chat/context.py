@@ -14,10 +14,11 @@ from recollect.domain.entries.entry import CASES, PROFILE, text_key
 from recollect.domain.identity import turn_number
 from recollect.domain.model import JsonObject, Thread
 from recollect.domain.paths import thread_folder
+from recollect.domain.recall.evidence import repeats, tells_of
 from recollect.domain.recall.hits import Hit, Scope, Selection, tokens
 from recollect.domain.recall.passages import Floor, best_passage, tells_nothing
 from recollect.domain.recall.query import Exchange, read_query
-from recollect.domain.recall.rows import IndexRow, Vectors, memory_digest
+from recollect.domain.recall.rows import TURN, IndexRow, Vectors, memory_digest
 from recollect.domain.recall.words import words_asked_for
 from recollect.errors import RecollectError
 from recollect.service.chat.always_on_memories import (
@@ -200,7 +201,7 @@ class RecallSource:
             always_on = await self._always_on.of(thread, known.injected, now)
 
         def chosen() -> list[Memory]:
-            near = self._near(new, query, before[0], similarity, now, passed_over)
+            near = self._near(new, thread, query, before[0], similarity, now, passed_over)
             words = read_query("\n".join((query, *before)), now).words
             hits = tuple(_memory(hit, words, known, max_tokens, now) for hit in near)
             offered = [*always_on.corrections, *without_repeats(always_on.corrections, hits)]
@@ -209,11 +210,14 @@ class RecallSource:
 
         # Texts that were found may be long: they are read off the event loop.
         memories = await asyncio.to_thread(chosen)
+        if self._always_on is not None:
+            memories = await self._always_on.showing(thread, memories, now)
         return Recalled(tuple(memories), degraded=tuple(found.degraded), passed_over=dict(passed_over))
 
     def _near(
         self,
         hits: Sequence[Hit],
+        thread: Thread,
         query: str,
         asked_before: str,
         similarity: Mapping[str, float],
@@ -223,10 +227,16 @@ class RecallSource:
         """What has to do with the message, or shares words with the user's message before it."""
         words, words_before = read_query(query, now).words, read_query(asked_before, now).words
         repeated = {text_key(query), text_key(asked_before)}
+        asked = frozenset((*words, *words_before))
         for hit in hits:
             text, alike = hit.row.text, similarity.get(hit.row.row_id)
-            if text_key(text) in repeated:
+            is_own = hit.row.type == TURN and (
+                hit.row.role == "assistant" or hit.row.sender in (thread.user_id, "user")
+            )
+            if text_key(text) in repeated or (is_own and repeats(text, query)):
                 passed_over["says the same"] += 1
+            elif is_own and not tells_of(text, asked):
+                passed_over["only asks"] += 1
             elif self._floor.lets_pass(alike, query, words, text) or (
                 asked_before and self._floor.lets_pass(None, asked_before, words_before, text)
             ):
@@ -298,14 +308,18 @@ def _fitting(
     """
     memories: list[Memory] = []
     said: set[str] = set()
+    told = set(known.injected)
     set_aside = min(careful_tokens(render_memories(rest)), max_tokens // _SHARES)
     for number, memory in enumerate((*offered, *rest)):
         room = max_tokens - (set_aside if number < len(offered) else 0)
-        if _statement(memory) in said:
+        is_shown = any(memory.id in other.shows for other in memories)
+        shows_known = bool(memory.shows) and memory.id not in known.injected and told.issuperset(memory.shows)
+        if _statement(memory) in said or is_shown or shows_known:
             passed_over["says the same"] += 1
         elif careful_tokens(render_memories([*memories, memory])) <= room:
             memories.append(memory)
             said.add(_statement(memory))
+            told.add(memory.id)
         elif number < len(offered):
             passed_over["no room"] += 1
     held = [memory for memory in memories if known.injected.get(memory.id) == memory.digest]
@@ -337,7 +351,8 @@ def _memory(hit: Hit, words: Sequence[str], known: Known, max_tokens: int, now: 
         score=hit.score,
         type=row.type,
         correction=row.row_id in known.injected,
-        ended=row.ended(now),
+        ended=row.ended(now) if row.is_entry else hit.until,
+        shows=dict.fromkeys(row.shows, ""),
     )
 
 

@@ -102,6 +102,10 @@ class PromptMaker:
             draft.notes["rewriter"] = rewritten.as_receipt()
             draft.notes["recall"] = recalled.as_receipt()
             memories = {memory.id: memory.digest for memory in recalled.memories}
+            # The facts of a line of the profile are in the prompt with it.
+            memories |= {
+                fact: digest for memory in recalled.memories for fact, digest in memory.shows.items()
+            }
             memories |= {origin: "" for skill in skills for origin in skill.origins}
             if memories:
                 parts = [part for part in (clock, render_skills(skills), text) if part]

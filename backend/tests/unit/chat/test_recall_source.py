@@ -279,6 +279,47 @@ async def test_a_question_that_was_asked_before_is_not_quoted(asked: str) -> Non
     assert recalled.passed_over == {"tells nothing": 1}
 
 
+@pytest.mark.parametrize(
+    ("text", "role", "reason"),
+    [
+        ("Good morning. Where does Marta live, could you say?", "user", "only asks"),
+        ("Good morning. Where does Marta live?", "assistant", "only asks"),
+        ("and where does Marta live", "user", "says the same"),
+    ],
+)
+async def test_an_own_question_with_a_greeting_or_without_a_mark_is_not_quoted(
+    text: str, role: str, reason: str
+) -> None:
+    recalled = await recall(
+        Memories(row(text, role=role), row(position=2)), f"And {QUERY[0].lower()}{QUERY[1:]}"
+    )
+    assert texts(recalled) == [MARTA]
+    assert recalled.passed_over == {reason: 1}
+
+
+async def test_what_another_person_asked_is_quoted() -> None:
+    asked = replace(row("Good morning. Where does Marta live?"), sender="bob")
+    assert texts(await recall(Memories(asked))) == [asked.text]
+
+
+PORTO = IndexRow("fa-1", "facts", "Marta lives in Porto.", NOW)
+PAGE = IndexRow("pr-1", "profile", "Marta lives in Porto, and Ann in Graz.", NOW, shows=("fa-1", "fa-2"))
+
+
+async def test_a_fact_is_not_quoted_beside_the_line_of_the_profile_that_shows_it() -> None:
+    recalled = await recall(Memories(PAGE, PORTO))
+    assert [memory.id for memory in recalled.memories] == ["pr-1"]
+    assert recalled.passed_over == {"says the same": 1}
+
+
+@pytest.mark.parametrize(("held", "comes"), [({"fa-1": "d", "fa-2": "d"}, []), ({"fa-1": "d"}, ["pr-1"])])
+async def test_a_line_of_the_profile_is_not_quoted_where_the_epoch_has_all_its_facts(
+    held: dict[str, str], comes: list[str]
+) -> None:
+    recalled = await recall(Memories(PAGE), known=Known(injected=held))
+    assert [memory.id for memory in recalled.memories] == comes
+
+
 async def test_a_fact_that_ended_since_it_was_quoted_comes_again_with_its_end() -> None:
     home = replace(row("Marta lives in Porto", thread_id=""), row_id="fa-1", type="facts", until=NOW)
     before = (await recall(Memories(replace(home, until=NOW + 1)))).memories[0]
@@ -310,6 +351,9 @@ class OneLineProfile:
     async def of(self, thread: Thread, injected: Mapping[str, str], now: int) -> AlwaysOn:
         line = Memory("pr-1", "d", "Home\nAnn lives in Graz.", "", "", NOW, "", (), 0.0, type="profile")
         return AlwaysOn(profile=(line,))
+
+    async def showing(self, thread: Thread, memories: list[Memory], now: int) -> list[Memory]:
+        return memories
 
 
 async def test_the_profile_has_room_beside_hits_that_would_fill_the_block() -> None:

@@ -81,6 +81,64 @@ def test_a_fact_that_ended_takes_the_place_of_its_message_and_says_when() -> Non
     assert (chosen[1].row.until, chosen[1].row.superseded_by) == (T0 + 1, "fa-3")
 
 
+FLAT = said(1, "We live in Porto in a flat with a balcony near the river, and I swim every morning")
+PORTO = remembered("fa-1", "Ann lives in Porto", "t1:1", until=T0 + 7)
+SWIMS = remembered("fa-2", "Ann swims every morning", "t1:1")
+
+
+@pytest.mark.parametrize(
+    ("facts", "query", "until"),
+    [
+        ((PORTO,), "a flat with a balcony near the river", T0 + 7),
+        ((PORTO, replace(SWIMS, until=T0 + 9)), "a flat with a balcony near the river", T0 + 9),
+        ((PORTO, SWIMS), "live in a flat with a balcony near the river", T0 + 7),
+        ((PORTO, SWIMS), "swim near the flat with a balcony by the river", 0),
+        ((replace(PORTO, until=0), SWIMS), "live in a flat with a balcony near the river", 0),
+    ],
+)
+def test_a_message_says_when_what_is_asked_of_it_ceased_to_hold(
+    facts: tuple[IndexRow, ...], query: str, until: int
+) -> None:
+    chosen = found(corpus_of((FLAT, said(2, "Else"), *facts)), query)
+    assert [(hit.row.row_id, hit.until) for hit in chosen] == [("t1:1", until)]
+
+
+def test_a_message_is_another_version_of_itself_only_when_nothing_of_it_holds() -> None:
+    rows = (FLAT, said(2, "Else"), PORTO, SWIMS)
+    (in_part,) = found(corpus_of(rows), "live in a flat with a balcony near the river")
+    assert in_part.row.until == 0
+    (wholly,) = found(corpus_of(rows[:3]), "live in a flat with a balcony near the river")
+    assert wholly.row.until == T0 + 7
+
+
+def test_a_fact_that_a_person_wrote_is_shown_beside_its_message() -> None:
+    rows = (FLAT, said(2, "Else"), replace(PORTO, until=0, edited=True))
+    chosen = found(corpus_of(rows), "live in a flat with a balcony near the river")
+    assert {hit.row.row_id for hit in chosen} == {"t1:1", "fa-1"}
+
+
+def line(*facts: str, text: str = "Ann lives in Porto") -> IndexRow:
+    return remembered("pr-1", text, "t1:1", kind=PROFILE, sender="ann", shows=facts)
+
+
+def test_a_line_of_the_profile_and_its_fact_are_one_hit() -> None:
+    fact = replace(PORTO, until=0, sender="user")
+    chosen = found(corpus_of((FLAT, said(2, "Else"), fact, line("fa-1"))), "lives in Porto")
+    assert [hit.row.row_id for hit in chosen] == ["fa-1"]
+
+
+def test_a_line_that_answers_far_better_than_each_of_its_facts_stands_for_all_of_them() -> None:
+    page = line("fa-1", "fa-2", text="Ann lives by the harbour of Porto and swims")
+    rows = (FLAT, said(2, "Else"), replace(PORTO, until=0), SWIMS, page)
+    chosen = found(corpus_of(rows), "Who lives by a harbour and swims?")
+    assert [hit.row.row_id for hit in chosen] == ["pr-1"]
+
+
+def test_a_line_whose_fact_is_gone_stands_for_itself() -> None:
+    chosen = found(corpus_of((FLAT, said(2, "Else"), line("fa-1"))), "lives in Porto")
+    assert [hit.row.row_id for hit in chosen] == ["pr-1"]
+
+
 TRIP = (
     said(1, "We took the train"),
     said(2, "The hotel was full", "Bob"),

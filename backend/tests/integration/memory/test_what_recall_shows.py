@@ -1,0 +1,139 @@
+"""What recall shows: questions answer nothing, what ended says so, and a memory is shown once."""
+
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from recollect.service.coordination import now_ms
+from tests.http_client import Home, Json
+from tests.remembering import DAY, MortalModel, entries, remember, remembering, said
+
+ANN = {"user_id": "ann"}
+NOW_ASKED = "So where do I live now?"
+GREETING = "Good morning to everybody"
+FLAT = "So we live in Porto these days, in a little flat near the Ribeira with a balcony."
+MOVED = "Big change: the boxes are in Berlin since Monday!"
+HOMES: list[Json] = [
+    {"messages": [["ann", FLAT]], "facts": [["Ann lives in Porto.", "user", "home", "we live in Porto"]]},
+    {
+        "messages": [["ann", MOVED]],
+        "facts": [["Ann lives in Berlin.", "user", "home", "Berlin", {"replaces": ["Ann lives in Porto."]}]],
+    },
+]
+
+
+@asynccontextmanager
+async def moved_home(tmp_path: Path, model: MortalModel) -> AsyncIterator[Home]:
+    """Ann told where she lives, and later that she moved."""
+    model.control(table=HOMES)
+    async with remembering(tmp_path, model, chat={"recall_seconds": 20}) as home:
+        for number, (text, days) in enumerate(((FLAT, 100), (MOVED, 10))):
+            messages = said([("user", text)], start=now_ms() - days * DAY, prefix=f"home{number}-")
+            await remember(home, f"home{number}", messages, **ANN)
+        await settled(home)
+        yield home
+
+
+async def settled(home: Home) -> None:
+    await home.drain()
+    await home.app.search.indexer.settled()
+
+
+async def search(home: Home, query: str, **fields: Any) -> list[Json]:
+    body = {**ANN, "query": query, **fields}
+    answer = await home.client.post("/api/v1/memory/search", json=body)
+    hits: list[Json] = answer.raise_for_status().json()["hits"]
+    return hits
+
+
+async def ask(home: Home, thread: str, content: str) -> tuple[list[str], Json]:
+    """The lines of memory in the block of a chat turn, without their dates, and the receipt of recall."""
+    answer = await home.client.post(f"/api/v1/threads/{thread}/messages", json={**ANN, "content": content})
+    turn = answer.raise_for_status().json()["assistant_turn"]["turn_id"]
+    prompt = await home.client.get(f"/api/v1/threads/{thread}/turns/{turn}/prompt", params=ANN)
+    sent: Json = prompt.raise_for_status().json()
+    block = str(sent["request"]["messages"][-2]["content"])
+    lines = [line.removeprefix("- ") for line in block.splitlines() if line.startswith("- ")]
+    return lines, sent
+
+
+def quoted(lines: Sequence[str]) -> list[str]:
+    return [line.partition(': "')[2].removesuffix('"') for line in lines]
+
+
+async def test_questions_of_earlier_threads_are_no_evidence(tmp_path: Path, model: MortalModel) -> None:
+    asked = (
+        "Hi! Where do I live now?",
+        "Where do I live now? Thanks!",
+        "Hello. Could you say where I live now?",
+    )
+    async with moved_home(tmp_path, model) as home:
+        for number, question in enumerate((*asked, "so where do I live now")):
+            await ask(home, f"asked{number}", question)
+        await settled(home)
+        lines, _ = await ask(home, "asked9", NOW_ASKED)
+        hits = [hit["text"] for hit in await search(home, "Where do I live now?")]
+    assert quoted(lines)[0] == "Ann lives in Berlin."
+    assert not {*asked, "so where do I live now"}.intersection(quoted(lines))
+    assert hits[0] == "Ann lives in Berlin."
+    assert hits.index("Ann lives in Porto.") < min(hits.index(question) for question in asked)
+
+
+async def test_what_a_question_tells_is_found_after_statements(tmp_path: Path, model: MortalModel) -> None:
+    told = "Did I tell you my sister Marta is a nurse in Porto?"
+    async with remembering(tmp_path, model) as home:
+        model.control(table=[])
+        talk = said([("user", told), ("assistant", "Yes."), ("user", "Marta is a nurse and likes it.")])
+        await remember(home, "t1", talk, **ANN)
+        await settled(home)
+        hits = [hit["text"] for hit in await search(home, "Is Marta a nurse?", types=["turn"])]
+    assert hits == ["Marta is a nurse and likes it.", told]
+
+
+async def test_a_message_of_which_nothing_holds_says_when_it_ended(
+    tmp_path: Path, model: MortalModel
+) -> None:
+    async with moved_home(tmp_path, model) as home:
+        question = "Do we live in a flat near the river with a balcony?"
+        (porto,) = [each for each in await entries(home, "facts") if "Porto" in each.entry.text]
+        hits = await search(home, question)
+        lines, _ = await ask(home, "chat", question)
+    of_flat = [hit for hit in hits if "home0-0" in hit["message_ids"]]
+    assert [(hit["text"], hit["until"]) for hit in of_flat] == [(FLAT, porto.ends)]
+    (line,) = [line for line in lines if FLAT in line]
+    assert ", until " in line
+
+
+async def test_a_fact_and_its_line_of_the_profile_are_one_hit(tmp_path: Path, model: MortalModel) -> None:
+    async with moved_home(tmp_path, model) as home:
+        assert [each.entry.text for each in await entries(home, "profile")] == ["Ann lives in Berlin."]
+        hits = await search(home, "Where does Ann live?")
+        lines_only = await search(home, "Where does Ann live?", types=["profile"])
+    assert [hit["type"] for hit in hits if hit["text"] == "Ann lives in Berlin."] == ["facts"]
+    assert [hit["type"] for hit in lines_only] == ["profile"]
+
+
+@pytest.mark.parametrize("messages", [(NOW_ASKED, GREETING), (GREETING, NOW_ASKED)])
+async def test_a_fact_and_its_line_of_the_profile_are_injected_once_an_epoch_and_corrected(
+    messages: tuple[str, str], tmp_path: Path, model: MortalModel
+) -> None:
+    """The fact answers the question; the line comes with a first message, whatever that is about."""
+    async with moved_home(tmp_path, model) as home:
+        first, _ = await ask(home, "chat", messages[0])
+        later, _ = await ask(home, "chat", messages[1])
+        model.control(table=[*HOMES, MOVED_ON])
+        await remember(home, "home9", said([("user", "Graz it is")], start=now_ms(), prefix="home9-"), **ANN)
+        await settled(home)
+        corrected, _ = await ask(home, "chat", "And what shall I cook?")
+    assert quoted(first)[0] == "Ann lives in Berlin."
+    assert "Ann lives in Berlin." not in quoted(later)
+    assert [line for line in corrected if "Graz" in line and "corrected" in line]
+
+
+MOVED_ON: Json = {
+    "messages": [["ann", "Graz it is"]],
+    "facts": [["Ann lives in Graz.", "user", "home", "Graz it is", {"replaces": ["Ann lives in Berlin."]}]],
+}
