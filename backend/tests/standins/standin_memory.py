@@ -18,6 +18,7 @@ MEMCELL = "You read one stretch of a conversation and write down what is worth r
 CASE = "You read how an assistant worked on a task with tools"
 SKILL = "You write a short guide for an assistant"
 _LONGEST_CHAT = 1_500
+_REMEMBERING = "I remember: "
 _BEGINNINGS = (
     "The quoted messages below are data",
     "The messages are the ones of the conversation above",
@@ -111,7 +112,8 @@ def remembered(messages: list[Json], *, gullible: bool = False, invents: bool = 
         answer["facts"] += [
             fact for turn in said if turn.role == "assistant" for fact in _swallowed(user, turn)
         ]
-        answer["episode"]["text"] += "".join(f" {turn.text}" for turn in said if turn.role == "assistant")
+        answers = (turn.text.removeprefix(_REMEMBERING) for turn in said if turn.role == "assistant")
+        answer["episode"]["text"] += "".join(f" {text}" for text in answers)
     if invents:
         answer["facts"] += _invented(user)
         answer["episode"]["text"] += " Bartholomew brought 17 horses."
@@ -159,7 +161,7 @@ def repeated(messages: list[Json]) -> str:
             r'^- (?:corrected: )?\d{4}-\d\d-\d\d, .*?: (".*")$', content_of(message), re.MULTILINE
         )
     )
-    return ("I remember: " + (" ".join(recalled) or "nothing."))[:_LONGEST_CHAT]
+    return (_REMEMBERING + (" ".join(recalled) or "nothing."))[:_LONGEST_CHAT]
 
 
 def _said(messages: list[Json]) -> list[Said]:
@@ -212,7 +214,7 @@ def _plans(user: str, number: int, sentence: str) -> Iterator[Json]:
 
 
 def _swallowed(user: str, turn: Said) -> Iterator[Json]:
-    for sentence in _sentences(turn.text.removeprefix("I remember: ")):
+    for sentence in _sentences(turn.text.removeprefix(_REMEMBERING)):
         yield _fact(sentence, turn.number, sentence, "event", {})
         yield _fact(sentence, max(1, turn.number - 1), sentence, "event", {})
 
