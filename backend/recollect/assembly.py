@@ -13,9 +13,9 @@ from recollect.failpoints import FailPoints
 from recollect.infra.addresses import Addresses, is_loopback
 from recollect.infra.backends.configured import Backends
 from recollect.infra.backends.local_model import LocalModel
-from recollect.infra.embedders.configured import embedder_of
 from recollect.infra.embedders.onnx import OnnxEmbedder
 from recollect.infra.embedders.openai import OpenAiEmbedder
+from recollect.infra.embedders.port import embedder_of
 from recollect.infra.home_lock import HomeLock
 from recollect.infra.image_files import ImageFiles
 from recollect.infra.index.store import LanceIndex
@@ -55,9 +55,9 @@ from recollect.service.forget.forget import IncognitoEnds
 from recollect.service.forget.purge import IndexForgetter
 from recollect.service.models.backend_priority import QUIET_SECONDS, Gate
 from recollect.service.models.background import BackgroundModel, background_seconds
+from recollect.service.models.call_failures import Rests
 from recollect.service.models.choice import ThreadModels
 from recollect.service.models.llama_slots import LlamaSlots
-from recollect.service.models.rests import Rests
 from recollect.service.recall.corpus_cache import CorpusCache
 from recollect.service.recall.embedding import MeaningIndexer
 from recollect.service.recall.indexer import Indexer

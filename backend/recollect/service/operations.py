@@ -16,8 +16,8 @@ from recollect.infra.journal.connection import copy_journal
 from recollect.infra.ledger import LEDGER
 from recollect.infra.vault import Vault
 from recollect.service.coordination import Progress, no_progress
+from recollect.service.models.call_failures import Rests
 from recollect.service.models.llama_slots import LlamaSlots
-from recollect.service.models.rests import Rests
 from recollect.settings import TOML_NAME, Settings
 
 _LATE_MS = 60_000

@@ -4,7 +4,6 @@ from dataclasses import replace
 
 import pytest
 
-from recollect.domain.entries.consolidate import statement_key
 from recollect.domain.entries.entry import (
     EPISODES,
     FACTS,
@@ -17,6 +16,7 @@ from recollect.domain.entries.entry import (
     KeptAnswer,
     KnownEntry,
     Source,
+    statement_key,
     text_key,
 )
 from recollect.domain.job import ENTRIES, JobSpec

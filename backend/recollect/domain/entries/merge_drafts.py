@@ -5,13 +5,6 @@ from dataclasses import dataclass, field, replace
 from itertools import count
 from typing import Any
 
-from recollect.domain.entries.consolidate import (
-    is_repeated_by,
-    is_same_statement,
-    merged,
-    statement_key,
-    with_sources,
-)
 from recollect.domain.entries.entry import (
     FACTS,
     FORESIGHT,
@@ -23,6 +16,11 @@ from recollect.domain.entries.entry import (
     Source,
     entry_id,
     is_agents,
+    is_repeated_by,
+    is_same_statement,
+    merged,
+    statement_key,
+    with_sources,
 )
 from recollect.domain.entries.links import (
     REPLACES,

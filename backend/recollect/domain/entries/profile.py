@@ -7,7 +7,6 @@ added to the page are theirs.
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from recollect.domain.entries.consolidate import with_sources
 from recollect.domain.entries.entry import (
     CORRECTED,
     EVENT,
@@ -19,6 +18,7 @@ from recollect.domain.entries.entry import (
     digest_of_text,
     entry_id,
     text_key,
+    with_sources,
 )
 from recollect.domain.entries.links import SUPERSEDES, holding_again, listing, origin_ids
 from recollect.domain.extraction.draft import CATEGORIES

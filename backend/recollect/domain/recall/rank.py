@@ -20,8 +20,7 @@ from recollect.domain.recall.entry_rank import (
     told,
     validity,
 )
-from recollect.domain.recall.evidence import asked_again
-from recollect.domain.recall.query import Query, speakers_named
+from recollect.domain.recall.query import Query, asked_again, speakers_named
 
 Floats = npt.NDArray[np.float32]
 Flags = npt.NDArray[np.bool_]

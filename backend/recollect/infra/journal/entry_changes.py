@@ -5,7 +5,6 @@ import sqlite3
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from recollect.domain.entries.consolidate import statement_key
 from recollect.domain.entries.edit import is_made_of
 from recollect.domain.entries.entry import (
     AFTER_A_PERSON,
@@ -17,6 +16,7 @@ from recollect.domain.entries.entry import (
     EntryChange,
     EntryReceipt,
     KnownEntry,
+    statement_key,
 )
 from recollect.domain.entries.links import origin_ids
 from recollect.domain.forgetting import (

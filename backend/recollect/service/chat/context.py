@@ -14,10 +14,9 @@ from recollect.domain.entries.entry import CASES, PROFILE, text_key
 from recollect.domain.identity import turn_number
 from recollect.domain.model import JsonObject, Thread
 from recollect.domain.paths import thread_folder
-from recollect.domain.recall.evidence import repeats, tells_of
 from recollect.domain.recall.hits import Hit, Scope, Selection, tokens
 from recollect.domain.recall.passages import Floor, best_passage, tells_nothing
-from recollect.domain.recall.query import Exchange, read_query
+from recollect.domain.recall.query import Exchange, read_query, repeats, tells_of
 from recollect.domain.recall.rows import TURN, IndexRow, Vectors, memory_digest
 from recollect.domain.recall.words import words_asked_for
 from recollect.errors import RecollectError

@@ -15,17 +15,18 @@ from recollect.infra.backends.port import Backend
 from recollect.infra.backends.refusals import RefusedInAnyForm
 from recollect.service.models.backend_priority import Gate
 from recollect.service.models.call_failures import (
+    LONGEST_SECONDS,
     MAX_ANSWER_BYTES,
     AnswerTooLarge,
     FailsAgain,
     OutOfTime,
     Resting,
+    Rests,
     StillAnswering,
     Verdict,
     in_words,
     verdict_on,
 )
-from recollect.service.models.rests import LONGEST_SECONDS, Rests
 
 PAUSE_SECONDS = 0.5
 _UNBOUNDED = 1_000_000

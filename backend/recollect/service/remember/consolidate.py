@@ -5,7 +5,6 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from recollect.domain.entries.consolidate import statement_key
 from recollect.domain.entries.entry import (
     CASES,
     FACTS,
@@ -14,6 +13,7 @@ from recollect.domain.entries.entry import (
     EntryChange,
     EntryReceipt,
     KnownEntry,
+    statement_key,
     text_key,
 )
 from recollect.domain.entries.links import origin_ids, partners

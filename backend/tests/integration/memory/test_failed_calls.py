@@ -10,7 +10,7 @@ import pytest
 
 from recollect.domain.job import Job
 from recollect.domain.strategy import STRATEGY
-from recollect.service.models.rests import PAUSES
+from recollect.service.models.call_failures import PAUSES
 from tests.eventually import eventually
 from tests.http_client import Home, Json
 from tests.processes import end

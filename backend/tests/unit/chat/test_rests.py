@@ -6,7 +6,7 @@ from recollect.domain.model import ThreadRef
 from recollect.errors import BackendDown, ModelUnavailable, RateLimited, StreamBroken
 from recollect.service.models.backend_priority import Gate
 from recollect.service.models.background import Answer, BackgroundModel, CallBudget, ThreadModel
-from recollect.service.models.rests import LONGEST_SECONDS, PAUSES, Rests
+from recollect.service.models.call_failures import LONGEST_SECONDS, PAUSES, Rests
 from tests.standins.background import answering, backend_of, model_on, saying
 
 THREAD = ThreadRef("default", "me", "t1")

@@ -2,8 +2,14 @@
 
 import pytest
 
-from recollect.domain.entries.consolidate import MANY_SOURCES, is_repeated_by, is_same_statement, merged
-from recollect.domain.entries.entry import KnownEntry, Source
+from recollect.domain.entries.entry import (
+    MANY_SOURCES,
+    KnownEntry,
+    Source,
+    is_repeated_by,
+    is_same_statement,
+    merged,
+)
 from recollect.domain.markdown.front_matter import write_time
 from tests.unit.made_entries import DAY, known
 

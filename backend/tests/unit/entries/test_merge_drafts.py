@@ -2,8 +2,7 @@
 
 from dataclasses import replace
 
-from recollect.domain.entries.consolidate import statement_key
-from recollect.domain.entries.entry import Deletion, KnownEntry, Source, entry_id
+from recollect.domain.entries.entry import Deletion, KnownEntry, Source, entry_id, statement_key
 from recollect.domain.entries.merge_drafts import Known, Origin, Outcome, Proposal, proposals_of, remember
 from recollect.domain.extraction.draft import Draft, StoredCell
 from recollect.domain.markdown.front_matter import write_time

@@ -2,8 +2,7 @@
 
 import pytest
 
-from recollect.domain.recall.evidence import asked_again, repeats, tells_of
-from recollect.domain.recall.query import read_query
+from recollect.domain.recall.query import asked_again, read_query, repeats, tells_of
 from tests.unit.made_rows import T0, answered, corpus_of, found, remembered, said
 
 LIVE = "Where do I live now?"
