@@ -144,7 +144,7 @@ class MemorizeSettings(_Group):
         description="Language of memories, such as German; unset: that of the conversation.",
     )
     model_timeout_seconds: float = Field(
-        60, gt=0, le=3600, description="Time limit for a background call to the model."
+        300, gt=0, le=3600, description="Time limit for a background call to the model."
     )
 
 
@@ -184,7 +184,7 @@ class JobSettings(_Group):
 
     workers: int = Field(4, ge=1, le=64, description="Jobs that run at the same time in each pool.")
     lease_seconds: float = Field(
-        120, gt=0, le=86_400, description="A job that runs longer is considered hung: stopped and retried."
+        660, gt=0, le=86_400, description="A job that runs longer is considered hung: stopped and retried."
     )
     max_attempts: int = Field(8, ge=1, description="A job that has failed this often is set aside as dead.")
     stop_seconds: float = Field(10, ge=0, le=3600, description="How long shutdown waits for running jobs.")

@@ -15,7 +15,7 @@ from tests.http_client import QUICK, Json, add, contents, coverage, drained, mes
 from tests.processes import Server, StandInModel, recollect_json, wait_until
 
 SECONDS_ON_A_BUSY_MACHINE = 20
-"""The silent model is given up after a minute only."""
+"""The silent model is given up after minutes only."""
 
 
 @pytest.fixture(scope="module")
