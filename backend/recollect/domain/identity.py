@@ -53,6 +53,15 @@ def turn_number(turn_id: str) -> int | None:
     return int(digits) if made_by_us else None
 
 
+def place_before(parent_id: str | None, place: int) -> int:
+    """The place of the turn that the one at `place` follows: its parent's, or the one before.
+
+    A parent that does not come before it, which a client may name, counts as none: so every path has an end.
+    """
+    parent = turn_number(parent_id) if parent_id else None
+    return parent if parent is not None and parent < place else place - 1
+
+
 def place_of(turn: Turn) -> int:
     """The place in its thread of a turn that is stored."""
     number = turn_number(turn.turn_id)

@@ -338,7 +338,7 @@ def path_of(
     user.
     """
     path: list[SentTurn] = []
-    wanted = _before(first_new.parent_id, identity.place_of(first_new))
+    wanted = identity.place_before(first_new.parent_id, identity.place_of(first_new))
     page: dict[int, Mapping[str, Any]] = {}
     lowest = None
     begun, heard = False, first_new.role == "user"
@@ -361,7 +361,7 @@ def path_of(
             block = ContextBlock(row["block"], json.loads(row["memories_json"]))
         path.append(SentTurn(turn, block))
         heard = heard or turn.role == "user"
-        wanted = _before(turn.parent_id, wanted)
+        wanted = identity.place_before(turn.parent_id, wanted)
     return tuple(reversed(path))
 
 
@@ -378,8 +378,3 @@ def _path_page(
 def _is_in_chain(turn: Turn) -> bool:
     """It calls tools or is a result: the words that set it off stand before it."""
     return turn.role == "tool" or bool(turn.tool_calls)
-
-
-def _before(parent_id: str | None, place: int) -> int:
-    parent = identity.turn_number(parent_id) if parent_id else None
-    return place - 1 if parent is None else parent

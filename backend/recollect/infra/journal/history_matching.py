@@ -126,7 +126,7 @@ class _Stretch:
         """Link a turn to what it follows, in every version that either of them had."""
         position = identity.place_of(turn)
         known = self._links.get(position, [])
-        parents = self._leading_to(_place_before(turn))
+        parents = self._leading_to(identity.place_before(turn.parent_id, identity.place_of(turn)))
         said = said_digest(turn)
         if said is None:
             # An empty answer stands for the turn before it: whoever goes on from either goes on from the same words.
@@ -170,11 +170,6 @@ class _Stretch:
         if found and found[0][0] > near:
             return [Link(*row) for row in found]
         return self._links.get(near, [])
-
-
-def _place_before(turn: Turn) -> int:
-    parent = identity.turn_number(turn.parent_id) if turn.parent_id else None
-    return identity.place_of(turn) - 1 if parent is None else parent
 
 
 MOST_SIGHTINGS = 32

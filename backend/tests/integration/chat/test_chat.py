@@ -343,6 +343,18 @@ def test_nobody_else_reads_streams_or_cancels_in_a_thread_and_who_chats_there_ha
     assert (bobs["user_turn"]["turn_id"], "Trump" in str(sent)) == ("t-1", False)
 
 
+@pytest.mark.parametrize("parent", ["t-1", "t-2", "t-999999999999"])
+def test_a_turn_that_names_itself_or_a_later_one_as_its_parent_follows_the_one_before(
+    client: httpx2.Client, thread: str, parent: str
+) -> None:
+    turn = {"role": "user", "content": "Who is Donald Trump?", "user_id": "ann", "parent_id": parent}
+    client.post(f"/api/v1/threads/{thread}/turns", json=turn).raise_for_status()
+    answer = say(client, thread, "Who is Angela Merkel?")
+    sent = prompt(client, thread, answer["assistant_turn"]["turn_id"])
+    assert answer["assistant_turn"]["content"] == "I see: Donald Trump, Angela Merkel"
+    assert str(sent["request"]["messages"]).count("Who is Donald Trump?") == 1
+
+
 def test_a_branch_leaves_the_other_one_as_it_is(client: httpx2.Client, thread: str) -> None:
     say(client, thread, "Who is Donald Trump?")
     say(client, thread, "Who is Angela Merkel?")

@@ -11,6 +11,7 @@ from recollect.domain.forgetting import Derived, Forgotten, Task
 from recollect.domain.identity import (
     key_within_user,
     message_key,
+    place_before,
     place_of,
     thread_key,
     turn_digest,
@@ -194,8 +195,7 @@ def _answers_to(connection: sqlite3.Connection, thread_pk: int, row: Row) -> lis
     path = {row["position"]}
     answers: list[Row] = []
     for following in named_rows(connection, FOLLOWING, (thread_pk, row["position"])):
-        parent = turn_number(following["parent_id"] or "")
-        follows = (following["position"] - 1 if parent is None else parent) in path
+        follows = place_before(following["parent_id"], following["position"]) in path
         if follows and following["role"] in ("assistant", "tool"):
             path.add(following["position"])
             answers.append(following)
@@ -245,8 +245,9 @@ def _parent_to_pass_on(turn: Turn, gone: Mapping[str, Turn]) -> str | None:
     """The nearest turn before it that stays; None where that is found by going back one place after another."""
     branched = False
     while True:
+        before = place_before(turn.parent_id, place_of(turn))
         branched = branched or turn.parent_id is not None
-        parent = turn.parent_id or turn_id(place_of(turn) - 1)
+        parent = turn_id(before)
         if parent not in gone:
             return parent if branched else None
         turn = gone[parent]
