@@ -40,7 +40,7 @@ _NAMES = {404: "not_found", 405: "method_not_allowed", 413: "too_large"}
 _log = logging.getLogger("recollect.http")
 
 ERROR_ID = "recollect_error_id"
-ALWAYS = (401, 403, 413, 415, 422, 429, 503, 507)
+ALWAYS = (401, 403, 408, 413, 415, 422, 429, 431, 503, 507)
 
 
 def documented(*statuses: int) -> dict[int | str, dict[str, Any]]:
@@ -166,7 +166,7 @@ class OpenAiErrorAnswer(BaseModel):
 
 
 def documented_for_openai(*statuses: int) -> dict[int | str, dict[str, Any]]:
-    always = (400, 401, 403, 404, 413, 415, 429, 503, 507)
+    always = (400, 401, 403, 404, 408, 413, 415, 429, 431, 503, 507)
     answer = {"model": OpenAiErrorAnswer, "description": "An error."}
     return dict.fromkeys(sorted({*always, *statuses}), answer)
 
