@@ -50,12 +50,13 @@ class PromptTexts:
     async def text(self, space: str, name: str) -> str:
         """Raises InvalidInput, with the name of the file, where a person's prompt can't be used."""
         path = f"{file_name(space)}/prompts/{name}.md"
-        self._problems.pop(path, None)
         try:
-            return await self._text(path, name)
+            text = await self._text(path, name)
         except InvalidInput as error:
             self._problems[path] = error.message
             raise
+        self._problems.pop(path, None)
+        return text
 
     async def _text(self, path: str, name: str) -> str:
         own = await self.vault.look(path, _MOST_BYTES)

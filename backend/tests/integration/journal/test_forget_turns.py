@@ -198,7 +198,9 @@ async def test_a_branch_goes_on_from_what_its_first_turn_followed(home: Home) ->
     await in_order(home)
 
 
-async def test_turns_that_name_themselves_or_later_ones_as_parents_are_forgotten_like_others(home: Home) -> None:
+async def test_turns_that_name_themselves_or_later_ones_as_parents_are_forgotten_like_others(
+    home: Home,
+) -> None:
     for number, parent in ((5, "t-5"), (6, "t-7"), (7, "t-6"), (8, "t-999999999999")):
         turn = {"role": "user", "content": f"round {number}", "user_id": "ann", "parent_id": parent}
         (await home.client.post("/api/v1/threads/t1/turns", json=turn)).raise_for_status()
