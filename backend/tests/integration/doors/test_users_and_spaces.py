@@ -281,6 +281,7 @@ class TestTwoUsersWithOneThreadId:
         return "\n".join([*answers, *prompts, *files])
 
     async def _holds(self, home: Home) -> None:
+        await home.app.search.indexer.settled()
         assert (await home.app.verifier.verify()).problems == []
         assert (await home.app.forgotten_verifier.verify()).problems == []
 

@@ -60,6 +60,7 @@ async def count(home: Home, table: str, where: str = "1") -> int:
 
 async def in_order(home: Home) -> None:
     """Every message is accounted for, the vault says what the journal says, and nothing is left of the rest."""
+    await home.app.search.indexer.settled()
     assert (await home.app.verifier.verify()).problems == []
     assert (await home.app.forgotten_verifier.verify()).problems == []
 
