@@ -42,7 +42,7 @@ from recollect.service.chat.rewrite import Rewriter
 from recollect.service.coordination import no_progress
 from recollect.service.recall.search import Search
 from recollect.service.recall.verify import meaning_problem
-from recollect.settings import ChatSettings, LlmSettings, Settings, StrategiesSettings, StrategySettings
+from recollect.settings import ChatSettings, LlmSettings, Settings, StrategiesSettings
 
 _IN_PROCESS = "http://127.0.0.1"
 _MANY_JOBS = 10_000
@@ -108,7 +108,7 @@ def _settings_for(settings: Settings, home: Path, llm: LlmSettings, *, with_memo
 
 
 def _all_off() -> StrategiesSettings:
-    return StrategiesSettings(**{each.name: StrategySettings(enabled=False) for each in STRATEGIES})
+    return StrategiesSettings.model_validate({each.name: {"enabled": False} for each in STRATEGIES})
 
 
 class Doors:
