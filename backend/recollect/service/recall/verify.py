@@ -18,7 +18,8 @@ UNPROVEN = "files cannot be read, and what the index holds of them is not proven
 """The end of a message about a problem of the vault, as opposed to one of the index."""
 
 _LOOKS = 3
-"""An owner who is being written to is looked at again before anything is called wrong."""
+_PAUSE_SECONDS = 0.5
+"""An owner who is being written to is looked at again, after a pause, before anything is called wrong."""
 
 
 @dataclass(slots=True)
@@ -68,7 +69,9 @@ class IndexVerifier:
 
     async def _owner_problems(self, generation: str, owner: str, user: tuple[str, str] | None) -> list[str]:
         problems: list[str] = []
-        for _ in range(_LOOKS):
+        for look in range(_LOOKS):
+            if look:
+                await asyncio.sleep(_PAUSE_SECONDS)
             # First what must be there, then what is there, then what may be: an index that grows is not wrong.
             before = await self._progress(generation, user)
             noted = await self.words.ledger.notes(generation, owner)
