@@ -95,7 +95,10 @@ class EntryFiles:
         return await self.taker.vault.look(path, ENTRY_FILE_BYTES)
 
     async def _replace_old_copy(self, file: EntryFileState | None, path: str, found: VaultFile) -> None:
-        """Bring the file back to what the journal has. Raises Unfinished where a person saved it meanwhile."""
+        """Bring the file back to what the journal has. Raises Unfinished where it was written meanwhile."""
+        seen = await self._look(path)
+        if seen is None or seen.digest != found.digest or file != await self.taker.store.file(path):
+            raise Unfinished  # It was being written: another version is the current one now.
         if file is None and await self.taker.store.is_purging():
             return  # The file goes with all else that was forgotten.
         if file is None:
