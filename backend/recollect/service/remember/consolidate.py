@@ -261,8 +261,8 @@ class Remembering:
         try:
             await self.entries.apply(change)
         except NotFound:
-            if plans:
-                raise
+            if plans and await self.cells.cell(cell.thread.ref, cell.memcell_id) is not None:
+                raise  # A message that they cite was forgotten meanwhile: the next try reads the rest.
             return  # Its thread was forgotten meanwhile, with all of its receipts.
         self.fail_points.reach("remember.applied")
 
