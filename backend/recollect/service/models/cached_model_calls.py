@@ -24,6 +24,10 @@ class ExtractionFailed(GivenUp):
     """The model gave no answer that can be used, as often as it may be asked. It is not asked again unasked."""
 
 
+AFTER_CHAT = "after_chat"
+"""Set in the cost of a question that followed the chat's own prompt."""
+
+
 @dataclass(frozen=True, slots=True)
 class Appended:
     """A question that follows the chat's own prompt, where the backend has that in its cache."""
@@ -79,7 +83,8 @@ class CachedModelCalls:
             raise ExtractionFailed("the model was asked as often as it may be, and no answer can be used")
         budget = CallBudget(left)
         try:
-            answer, asked = await self._ask(question, budget)
+            prefix = None if question.appended is None else await question.appended.prefix()
+            answer, asked = await self._ask(question, prefix, budget)
         except Exception as error:
             is_final = isinstance(error, ExtractionFailed | FailsAgain) or budget.left <= 0
             failed = left if is_final else left - budget.left
@@ -91,19 +96,22 @@ class CachedModelCalls:
                 told = f"{error.message.rstrip('.')}; calls left: {budget.left}"
                 raise ModelUnavailable(told, retry_after=error.retry_after) from error
             raise
-        kept = KeptAnswer(answer.text, answer.model or "a model", _cost(asked), question.known)
+        cost = _cost(asked) if prefix is None else {**_cost(asked), AFTER_CHAT: True}
+        kept = KeptAnswer(answer.text, answer.model or "a model", cost, question.known)
         await self.answers.keep(question.thread, *place, kept)
         self.fail_points.reach(f"{question.stage}.answer_kept")
         return kept, dict(kept.usage)
 
-    async def _ask(self, question: Question, budget: CallBudget) -> tuple[Answer, list[Answer]]:
+    async def _ask(
+        self, question: Question, prefix: ChatPrefix | None, budget: CallBudget
+    ) -> tuple[Answer, list[Answer]]:
         """An answer that can be read; one that lacks something where none is whole. And all that there were.
 
         One that is cut off is asked for once more with twice the room, one that can't be used once more with what is
         wrong with it.
         """
-        messages, prefix, room = list(question.messages), None, _ANSWER_TOKENS
-        if question.appended is not None and (prefix := await question.appended.prefix()) is not None:
+        messages, room = list(question.messages), _ANSWER_TOKENS
+        if question.appended is not None and prefix is not None:
             messages = [question.appended.message]
         asked: list[Answer] = []
         usable: Answer | None = None

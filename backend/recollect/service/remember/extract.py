@@ -22,7 +22,7 @@ from recollect.errors import InvalidInput
 from recollect.infra.secrets import mask_secrets, mask_turns
 from recollect.infra.vault import Vault
 from recollect.service.models.background import ChatPrefix
-from recollect.service.models.cached_model_calls import Appended, CachedModelCalls, Question
+from recollect.service.models.cached_model_calls import AFTER_CHAT, Appended, CachedModelCalls, Question
 
 PROMPTS = {
     "memcell": ("messages", MEMCELL_PLACEHOLDERS),
@@ -139,7 +139,8 @@ class Extractor:
         )
         answer = await asyncio.to_thread(_read, kept, cell)
         extracted = await self._kept(answer, kept.model, cost, masked)
-        return replace(extracted, messages_cut=prompt.messages_cut)
+        # The chat's own prompt holds every message in full.
+        return replace(extracted, messages_cut=0 if AFTER_CHAT in kept.usage else prompt.messages_cut)
 
     async def without_model(self, cell: CellText) -> Extracted:
         """The episode alone, of a cell about which a model was asked in vain."""

@@ -1,5 +1,6 @@
 """Strategies: what the settings, people and conversations have them do, and what they tell of it."""
 
+import json
 from collections.abc import AsyncIterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -8,8 +9,12 @@ import pytest
 
 from recollect.domain.access import Caller
 from recollect.domain.entries.entry import KnownEntry
+from recollect.domain.extraction.draft import StoredCell
 from recollect.domain.model import ThreadRef
 from recollect.domain.strategy import HELD, STRATEGY, strategies_of
+from recollect.service.models.background import ChatPrefix
+from recollect.service.models.cached_model_calls import CachedModelCalls
+from recollect.service.remember.extract import Extractor, PromptTexts
 from tests.eventually import eventually
 from tests.http_client import Home, Json
 from tests.remembering import (
@@ -25,6 +30,7 @@ from tests.remembering import (
     tell,
     texts,
 )
+from tests.standins.background import answering, model_on, saying
 from tests.standins.tool_tasks import tool_task
 
 NOBODY = Caller("default", None)
@@ -506,3 +512,28 @@ async def test_a_receipt_counts_the_messages_that_the_prompt_could_not_show_in_f
     flushed = [await remember(home, "t1", said(BERLIN), user_id="ann")]
     flushed.append(await remember(home, "t2", said([*BERLIN, pasted], prefix="n"), user_id="ann"))
     assert [states(each)["facts"]["detail"].get("messages_cut") for each in flushed] == [None, 1]
+
+
+@pytest.mark.parametrize(
+    ("prefix", "cut"), [(None, 1), (ChatPrefix([{"role": "user", "content": "all of it"}]), 0)]
+)
+async def test_after_a_chats_own_prompt_no_message_is_cut(
+    home: Home, prefix: ChatPrefix | None, cut: int
+) -> None:
+    """Also by an answer that was kept, and is read again after a crash."""
+    await remember(home, "t1", said([("user", "a line that somebody pasted, " * 1_000)]), user_id="ann")
+    thread = ThreadRef("default", "ann", "t1")
+    ((_, cell),) = await home.app.cell_texts.cells_of(*thread)
+    stored = await home.app.cell_texts.cell(thread, cell)
+    assert stored is not None
+    await home.app.model_answers.forget_cells("default", [cell])
+
+    async def live_prefix(_: StoredCell) -> ChatPrefix | None:
+        return prefix
+
+    answer = {"episode": {"title": "A line", "text": "Ann pasted a line."}, "facts": [], "foresight": []}
+    backend = answering(saying(json.dumps(answer)))
+    calls = CachedModelCalls(model_on(backend), home.app.model_answers, home.app.fail_points)
+    extractor = Extractor(calls, PromptTexts(home.app.vault), live_prefix)
+    made = [await extractor.memcell(stored, stored.text("Ann", "UTC")) for _ in range(2)]
+    assert ([each.messages_cut for each in made], len(backend.calls)) == ([cut, cut], 1)
