@@ -7,16 +7,20 @@ server many times, kill it over and over, or ask a real model for minutes), runs
 `--stress=long` is for hours when a machine has nothing to do.
 """
 
+import functools
 import os
 import signal
+import sqlite3
 from collections import defaultdict
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
+import httpcore2
 import hypothesis
 import pytest
 
 from recollect.infra.embedders.setup import MINILM
+from recollect.infra.journal import connection
 from tests import cache_figures
 from tests.cache_figures import REMARK, table
 from tests.contract.journals import Journal
@@ -38,8 +42,32 @@ os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 # A shell's background jobs ignore Ctrl-C, and so would the commands at which the tests press it.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
+# Thousands of clients are made: each would read the certificates of the machine, which takes 65 ms.
+httpcore2.default_ssl_context = functools.cache(httpcore2.default_ssl_context)
+
 hypothesis.settings.register_profile("quick", max_examples=20, derandomize=True, deadline=None, database=None)
 hypothesis.settings.register_profile("all", max_examples=200, deadline=None, database=None)
+
+
+FIRST_JOURNAL: list[sqlite3.Connection] = []
+run_alembic = connection._run_alembic
+
+
+@functools.wraps(run_alembic)
+def copy_first_journal(driver: sqlite3.Connection) -> None:
+    """New journals are copies of the first one: to make the tables takes 60 ms, and thousands are opened."""
+    is_new = driver.execute("SELECT 1 FROM sqlite_master").fetchone() is None
+    if is_new and FIRST_JOURNAL:
+        FIRST_JOURNAL[0].backup(driver)
+        return
+    run_alembic(driver)
+    if is_new:
+        first = sqlite3.connect(":memory:", check_same_thread=False)
+        driver.backup(first)
+        FIRST_JOURNAL.append(first)
+
+
+connection._run_alembic = copy_first_journal
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -14,6 +14,7 @@ from recollect.domain.breaker import Breaker
 from recollect.domain.recall.rows import Vectors
 from recollect.errors import EmbedderUnavailable, TextRefused
 from recollect.infra.backends.address import api_root
+from recollect.infra.backends.server import tls_context
 from recollect.infra.embedders.onnx_model import unit_vectors, valid_text
 from recollect.infra.secrets import mask_json
 
@@ -61,7 +62,9 @@ class OpenAiEmbedder:
         self._batch = batch
         self._masks_secrets = masks_secrets
         self._breaker = Breaker(clock, failures=_FAILURES, seconds=_PAUSE_SECONDS)
-        self._client = httpx2.AsyncClient(limits=_LIMITS, transport=transport)
+        self._client = httpx2.AsyncClient(
+            limits=_LIMITS, transport=transport, verify=tls_context(trust_env=True)
+        )
 
     @property
     def name(self) -> str:

@@ -1,5 +1,6 @@
 """The schema of the journal: made once, the one that homes have, and refused where no migration leads to it."""
 
+import inspect
 import json
 import re
 import sqlite3
@@ -15,6 +16,7 @@ from recollect.domain.identity import file_key, key_within_user, text_digest, th
 from recollect.domain.model import ThreadRef
 from recollect.domain.paths import transcript_path
 from recollect.errors import RecollectError, SchemaTooNew, SchemaTooOld
+from recollect.infra.journal import connection as journal_connection
 from recollect.infra.journal.connection import (
     HEAD,
     OLDEST,
@@ -27,6 +29,12 @@ from recollect.infra.journal.entries import SqlEntryStore
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "schema-0014.sql"
 REFUSED = [("0001", SchemaTooOld, OLDEST), ("0013", SchemaTooOld, OLDEST), ("9999", SchemaTooNew, HEAD)]
+
+
+@pytest.fixture(autouse=True)
+def migrations_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Elsewhere new journals are copies of the first one."""
+    monkeypatch.setattr(journal_connection, "_run_alembic", inspect.unwrap(journal_connection._run_alembic))
 
 
 @pytest.fixture
