@@ -138,6 +138,18 @@ class Assembly:
             stop_seconds=settings.jobs.stop_seconds,
             fail_points=self.fail_points,
         )
+        self.metrics = Metrics()
+        self._build_stores()
+        self._build_access()
+        self._build_vault()
+        self.index = LanceIndex(settings.index_path, fail_points=self.fail_points)
+        self.ledger = SqlIndexLedger(self.database)
+        self.search: Search = self.build_search()
+        self.talking: Talking = self.build_talking()
+
+    def _build_stores(self) -> None:
+        """What reads and writes the journal."""
+        settings, clock = self.settings, self.clock
         schedule = Schedule(
             boundary_every=settings.memorize.boundary_every,
             boundary_delay_ms=settings.memorize.delay_ms,
@@ -182,13 +194,21 @@ class Assembly:
         self.skill_files = SqlSkillFiles(self.database, clock=clock)
         self.transcripts = SqlTranscriptStore(self.database)
         self.coverage = SqlCoverage(self.database, lambda: self.search.indexer.live.name)
+        self.notes = SqlNoteStore(self.database)
+        self.ledger_outbox = SqlLedgerOutbox(self.database, Ledger(settings.home / LEDGER))
+
+    def _build_access(self) -> None:
+        """Who may do what, and how much of it."""
+        settings = self.settings
         self.keys = SqlKeyStore(self.database)
         self.key_uses = KeyUses(self.keys)
-        self.audit = AuditLog(settings.home, clock)
-        self.metrics = Metrics()
+        self.audit = AuditLog(settings.home, self.clock)
         self.quotas = Quotas(settings.quotas, self.metrics, on_loopback=is_loopback(settings.host))
         self.disk_use = DiskUse(self.quotas, settings.vault_path)
-        self.ledger_outbox = SqlLedgerOutbox(self.database, Ledger(settings.home / LEDGER))
+
+    def _build_vault(self) -> None:
+        """What keeps the vault's files and the journal alike."""
+        settings, clock = self.settings, self.clock
         self.vault = Vault(settings.vault_path, fail_points=self.fail_points)
         self.prompt_texts = PromptTexts(self.vault)
         self.transcriber = Transcriber(
@@ -214,7 +234,6 @@ class Assembly:
             self.transcriber,
             index_problems=self._derived_problems,
         )
-        self.notes = SqlNoteStore(self.database)
         self.people_files = PeopleFiles(self.people, self.vault, self.transcriber.reports)
         self.memory_locks = OwnerLocks()
         taker = EntryTaker(
@@ -264,10 +283,6 @@ class Assembly:
         self.skills = SkillEntries(
             self.entry_store, self.THREADS, self.transcripts, self.shelf, skill_deletions, forget_words
         )
-        self.index = LanceIndex(settings.index_path, fail_points=self.fail_points)
-        self.ledger = SqlIndexLedger(self.database)
-        self.search: Search = self.build_search()
-        self.talking: Talking = self.build_talking()
 
     def build_search(self) -> Search:
         """Called at every start: a closed embedder can't be used again."""

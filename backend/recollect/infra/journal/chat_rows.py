@@ -113,32 +113,9 @@ def accept(
         replace(turn, sender_id=turn.sender_id or (head.ref.user_id if turn.role == "user" else turn.role))
         for turn in given_turns
     )
-    given = {turn.message_id for turn in given_turns if turn.message_id is not None}
-    _refuse_known_ids(connection, head, given)
-    parent = _parent(connection, head, asked)
-    before = number = head.last_number
-    stored: list[tuple[int, NewTurn, str]] = []
-    for turn in given_turns:
-        number += 1
-        link = parent if number == before + 1 else None
-        said = number <= before + len(asked.earlier)
-        waiting = replace(turn, status="complete" if said else "queued", parent_id=link)
-        stored.append(
-            (
-                number,
-                waiting,
-                turn.message_id or make_message_id(connection, head, turn.timestamp, number, given),
-            )
-        )
-    for choice in range(asked.choices):
-        number += 1
-        link = parent if not given_turns and choice == 0 else None
-        if choice:  # All answers follow the same turn.
-            same = identity.turn_id(before + len(given_turns))
-            link = same if given_turns or parent is None else parent
-        answer = NewTurn("assistant", "", now, "assistant", parent_id=link, status="queued")
-        stored.append((number, answer, make_message_id(connection, head, now, number, given)))
-    last_answer = number
+    before = head.last_number
+    stored = _placed(connection, head, asked, given_turns, now)
+    last_answer = stored[-1][0]
     turns, new_rows = [], []
     for position, turn, message_id in stored:
         spare = before + len(given_turns) < position < last_answer
@@ -152,7 +129,7 @@ def accept(
         connection.execute(BUFFER_NEW_TURNS, (space, asked.thread_id, head.pk, before))
     count = len(turns)
     closes_at = now + schedule.quiet_ms if is_buffered else None
-    advance = (number, count, count, head.lookalikes, now, closes_at, head.pk)
+    advance = (last_answer, count, count, head.lookalikes, now, closes_at, head.pk)
     (row,) = named_rows(connection, ADVANCED, advance)
     is_first = is_buffered and (before == 0 or head.is_new)
     due = close_others(connection, head, now, schedule) if is_first else None
@@ -164,6 +141,35 @@ def accept(
     new = turns[len(asked.earlier) :]
     asked_for = len(asked.turns)
     return Accepted(thread_of(row), tuple(new[:asked_for]), tuple(new[asked_for:])), row, due
+
+
+def _placed(
+    connection: sqlite3.Connection,
+    head: ThreadHead,
+    asked: ChatRequest,
+    given_turns: Sequence[NewTurn],
+    now: int,
+) -> list[tuple[int, NewTurn, str]]:
+    """The messages that were given, then the answers to come: each with its place and its message id."""
+    given = {turn.message_id for turn in given_turns if turn.message_id is not None}
+    _refuse_known_ids(connection, head, given)
+    parent = _parent(connection, head, asked)
+    stored: list[tuple[int, NewTurn, str]] = []
+    for number, turn in enumerate(given_turns, head.last_number + 1):
+        link = None if stored else parent
+        said = len(stored) < len(asked.earlier)
+        waiting = replace(turn, status="complete" if said else "queued", parent_id=link)
+        message_id = turn.message_id or make_message_id(connection, head, turn.timestamp, number, given)
+        stored.append((number, waiting, message_id))
+    last = head.last_number + len(given_turns)
+    for choice in range(asked.choices):
+        link = None if given_turns else parent
+        if choice:  # All answers follow the same turn.
+            link = identity.turn_id(last) if given_turns or parent is None else parent
+        answer = NewTurn("assistant", "", now, "assistant", parent_id=link, status="queued")
+        number = last + choice + 1
+        stored.append((number, answer, make_message_id(connection, head, now, number, given)))
+    return stored
 
 
 def _unanswered(connection: sqlite3.Connection, head: ThreadHead, asked: ChatRequest) -> Turn | None:
