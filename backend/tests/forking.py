@@ -1,8 +1,8 @@
 """Programs of this repository, started by forking a process that has imported them: real processes, in a tenth of a second.
 
 Starting an interpreter and importing the server takes two seconds, LanceDB nearly two more. One process for each
-process of pytest (`python -m tests.forking`) imports all of it once and then forks for each program that a test
-starts. It never uses what it imported, so no lock is held and no engine runs when it forks.
+process of pytest (`python -m tests.forking`) imports all of it once, reads the machine's certificates, and then forks
+for each program that a test starts. It uses nothing else of it, so no lock is held and no engine runs when it forks.
 """
 
 import atexit
@@ -25,6 +25,8 @@ from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
 from typing import IO, Any
+
+from recollect.infra.backends.server import tls_context
 
 BACKEND = Path(__file__).resolve().parents[1]
 PRELOADED = (
@@ -261,6 +263,8 @@ def main() -> None:
     warnings.filterwarnings("ignore", message="lancedb fork support is experimental")
     for module in PRELOADED:
         import_module(module)
+    for trust_env in (False, True):
+        tls_context(trust_env=trust_env)
     gc.freeze()  # So that a new process copies no page only because its garbage collector looked at it.
     with socket.socket(fileno=int(sys.argv[1])) as control:
         request = _serve(control)
