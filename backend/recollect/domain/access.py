@@ -73,12 +73,15 @@ class Caller:
 
 
 def signed_user(token: str, secret: str, now: int) -> str:
-    """The `sub` of an HS256 JSON Web Token. Raises KeyRequired unless it is signed with the secret and not expired."""
+    """The `sub` of an HS256 JSON Web Token. Raises KeyRequired unless it is signed with the secret and valid now.
+
+    It must say when it expires (`exp`), and may say when it begins to be valid (`nbf`).
+    """
     signed, _, signature = token.rpartition(".")
     try:
         head, claims = (json.loads(_decoded(part)) for part in signed.split("."))
         given, algorithm = _decoded(signature), head["alg"]
-        user_id, expires = claims["sub"], float(claims["exp"])
+        user_id, begins, expires = claims["sub"], float(claims.get("nbf", 0)), float(claims["exp"])
     except (ValueError, KeyError, TypeError, OverflowError, RecursionError):
         raise KeyRequired(
             f"{SIGNED_USER_HEADER}: this is no signed token", field=SIGNED_USER_HEADER
@@ -86,8 +89,10 @@ def signed_user(token: str, secret: str, now: int) -> str:
     made = hmac.digest(secret.encode(), signed.encode(), "sha256")
     if algorithm != "HS256" or not hmac.compare_digest(made, given):
         raise KeyRequired(f"{SIGNED_USER_HEADER}: the signature is wrong", field=SIGNED_USER_HEADER)
-    if not isinstance(user_id, str) or not expires * 1000 > now:
-        raise KeyRequired(f"{SIGNED_USER_HEADER}: it has expired, or names nobody", field=SIGNED_USER_HEADER)
+    if not isinstance(user_id, str) or not begins * 1000 <= now < expires * 1000:
+        raise KeyRequired(
+            f"{SIGNED_USER_HEADER}: it is not valid now, or names nobody", field=SIGNED_USER_HEADER
+        )
     return user_id
 
 

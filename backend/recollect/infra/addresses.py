@@ -4,9 +4,11 @@ import asyncio
 import ipaddress
 import re
 import socket
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from urllib.parse import urlsplit
+
+from recollect.errors import InvalidInput
 
 _LONGEST = 8192
 _UNSAFE = re.compile(r"[\x00-\x20\x7f\\]")
@@ -18,9 +20,8 @@ _GLOBAL_IPV6 = ipaddress.ip_network("2000::/3")
 _6TO4 = ipaddress.ip_network("2002::/16")
 _NAT64 = ipaddress.ip_network("64:ff9b::/96")
 _INSIDE = "must not lead to this machine or a private network"
-_THREADS = 2
+_THREADS = 16
 """Of their own: a lookup can't be stopped, and slow ones must not keep anything else waiting."""
-_SECONDS = 2.0
 
 
 def resolved(host: str) -> Sequence[str]:
@@ -35,25 +36,48 @@ class Addresses:
     """Which URLs may be followed on a caller's behalf."""
 
     def __init__(
-        self, *, allow_private: bool = False, resolve: Callable[[str], Sequence[str]] = resolved
+        self,
+        *,
+        allow_private: bool = False,
+        resolve: Callable[[str], Sequence[str]] = resolved,
+        seconds: float = 5.0,
     ) -> None:
-        """With `allow_private` every http: and https: URL may."""
+        """With `allow_private` every http: and https: URL may. All of a request are looked up in so many seconds."""
         self._allow_private = allow_private
         self._resolve = resolve
+        self._seconds = seconds
         self._threads = ThreadPoolExecutor(_THREADS, "resolve")
+        self._under_way: dict[Hashable, asyncio.Future[Sequence[str]]] = {}
+        """By user: one at a time, so that slow names of one keep nobody else waiting."""
 
-    async def check(self, url: str) -> None:
-        """Raises ValueError, which says why, for a URL that is not https, is ambiguous, or leads inside."""
-        if self._allow_private and url.lower().startswith(("http://", "https://")):
-            return
-        host = _named_host(url)
-        if host is None:
-            return
-        looking = asyncio.get_running_loop().run_in_executor(self._threads, self._resolve, host)
+    async def check(self, links: Iterable[tuple[str, str]], user: Hashable) -> None:
+        """Of the places and URLs of a request, raises InvalidInput for one that is not https, is ambiguous, or leads
+        inside; it says why, and names the place.
+        """
+        place, seen = "", set[str | None]([None])
         try:
-            found = await asyncio.wait_for(looking, _SECONDS)
+            async with asyncio.timeout(self._seconds):
+                for link in links:
+                    place, url = link
+                    if (host := self._named_host(url)) not in seen:
+                        await self._look_up(str(host), user)
+                        seen.add(host)
         except TimeoutError:
-            raise ValueError("its host could not be looked up in time") from None
+            raise InvalidInput(f"{place}: its host could not be looked up in time", field=place) from None
+        except ValueError as error:
+            raise InvalidInput(f"{place}: {error}", field=place) from None
+
+    def _named_host(self, url: str) -> str | None:
+        is_allowed = self._allow_private and url.lower().startswith(("http://", "https://"))
+        return None if is_allowed else _named_host(url)
+
+    async def _look_up(self, host: str, user: Hashable) -> None:
+        while (before := self._under_way.get(user)) is not None:
+            await asyncio.wait([before])
+        looking = asyncio.get_running_loop().run_in_executor(self._threads, self._resolve, host)
+        self._under_way[user] = looking
+        looking.add_done_callback(lambda _: self._under_way.pop(user))
+        found = await asyncio.shield(looking)
         if not all(_is_outside(ipaddress.ip_address(address.partition("%")[0])) for address in found):
             raise ValueError(_INSIDE)
 

@@ -63,12 +63,12 @@ def mask_secrets(text: str) -> tuple[str, int]:
 
 
 def mask_json(value: Any) -> tuple[Any, int]:
-    """The same for every string in a JSON value, images as data URLs excepted."""
+    """The same for every string in a JSON value, names included, images as data URLs excepted."""
     if isinstance(value, str):
         return (value, 0) if value.startswith("data:") else mask_secrets(value)
     if isinstance(value, dict):
-        found = {name: mask_json(item) for name, item in value.items()}
-        return {name: item for name, (item, _) in found.items()}, sum(count for _, count in found.values())
+        found = [(*mask_secrets(name), *mask_json(item)) for name, item in value.items()]
+        return {name: item for name, _, item, _ in found}, sum(named + held for _, named, _, held in found)
     if isinstance(value, list | tuple):
         listed = [mask_json(item) for item in value]
         return [item for item, _ in listed], sum(count for _, count in listed)

@@ -42,7 +42,8 @@ from recollect.service.verify import Verification, Verifier
 from recollect.settings import MODELS, Settings
 
 _JOURNAL_ONLY = ("jobs", "receipts", "histories of entries and skills", "incognito threads", "API keys")
-_CANNOT_TELL = "the versions of files: journal and ledger are gone, so old copies can't be told from edits"
+_CANNOT_TELL = "versions of files (without a journal, old copies of existing files can't be told from edits)"
+_NO_LEDGER = "deletions (without a ledger, old copies of deleted files can't be told from edits either)"
 
 
 @dataclass(slots=True)
@@ -111,11 +112,10 @@ async def rebuild_home(
         deleted = frozenset(remembered.deletions)
         report.entries, problems = await import_entries(vault, entry_files, deleted, old.places)
         report.problems += problems
-        if not ledger.is_there() and old.remembered is None:
-            old.lost.append(_CANNOT_TELL)
+        if old.remembered is None:
+            old.lost += [_CANNOT_TELL] if ledger.is_there() else [_CANNOT_TELL, _NO_LEDGER]
+            old.closed_at = now_ms() if remembered.a_key_existed else old.closed_at
         ledger.append([line for line in remembered.lines() if line not in known])
-        if old.remembered is None and remembered.a_key_existed:
-            old.closed_at = now_ms()
         await importer.add_keys(old.keys, old.closed_at)
         await database.close()
         if report.turns < old.turns:
@@ -123,14 +123,33 @@ async def rebuild_home(
                 f"the vault holds {report.turns} turns and the journal {old.turns}: nothing was changed. "
                 "Bring the missing files back, or write them again with 'recollect verify --repair'."
             )
-        _swap_journal(new_path, settings.journal_path)
+        _remove_journal(settings.journal_path, keep_main=True)
+        new_path.replace(settings.journal_path)
+        _remove_journal(new_path)
         fail_points.reach("rebuild.swapped")
     finally:
         lock.release()
     report.lost = old.lost
     async with open_home(settings) as home, home.jobs.paused():
+        await _write_pending(home)
+        await home.vault_sweep.sweep()  # The index drops what files of the vault no longer hold.
         await home.indexer.settled()
         return report, await home.verifier.verify()
+
+
+async def _write_pending(home: OpenedHome) -> int:
+    """Bring the vault up to the journal, with every hand edit taken in. Returns how many turns it should hold."""
+    turns = 0
+    await home.vault_sweep.sweep()
+    restore = home.transcriber.reports.goes_back()
+    for space in await home.coverage.spaces():
+        for thread in await home.threads.list_threads(space=space):
+            await home.transcriber.catch_up(thread.ref, restore=restore)
+            await home.transcriber.transcribe(thread.ref)
+            turns += 0 if thread.incognito else thread.turn_count
+    await home.people_files.settle_all()
+    await home.entry_files.settle_all()
+    return turns
 
 
 @dataclass(slots=True)
@@ -153,22 +172,14 @@ async def _settle_old_journal(settings: Settings, open_home: OpenHome) -> _OldJo
     try:
         async with open_home(settings) as home:
             async with home.jobs.paused():
-                await home.vault_sweep.sweep()
-                restore = home.transcriber.reports.goes_back()
-                for space in await home.coverage.spaces():
-                    for thread in await home.threads.list_threads(space=space):
-                        await home.transcriber.catch_up(thread.ref, restore=restore)
-                        await home.transcriber.transcribe(thread.ref)
-                        old.turns += 0 if thread.incognito else thread.turn_count
-                await home.people_files.settle_all()
-                await home.entry_files.settle_all()
+                old.turns = await _write_pending(home)
             old.keys, old.closed_at = await home.keys.list_with_hashes(), home.keys.closed_at
             old.lost.remove("API keys")
             old.remembered = await home.outbox.remembered()
             old.places = await home.entry_files.taker.store.places()
             old.people_files = {file.path for file in await home.people_files.store.files()}
     except RecollectError as error:
-        if not _is_damage(error):
+        if not isinstance(error.__cause__, sqlite3.DatabaseError) and "damaged" not in str(error):
             raise
         aside = settings.journal_path.with_name(f"journal.damaged-{now_ms()}.db")
         settings.journal_path.replace(aside)
@@ -177,16 +188,6 @@ async def _settle_old_journal(settings: Settings, open_home: OpenHome) -> _OldJo
             f"messages that were not yet in the vault (the damaged journal is kept as {aside.name})"
         )
     return old
-
-
-def _is_damage(error: RecollectError) -> bool:
-    return isinstance(error.__cause__, sqlite3.DatabaseError) or "damaged" in str(error)
-
-
-def _swap_journal(new: Path, journal: Path) -> None:
-    _remove_journal(journal, keep_main=True)
-    new.replace(journal)
-    _remove_journal(new)
 
 
 def _remove_journal(path: Path, *, keep_main: bool = False) -> None:
@@ -254,9 +255,8 @@ async def rebuild(
         progress(done, len(folders))
     # A copy must not take the place of the thread it is a copy of, so these come last.
     for folder in misplaced:
-        await _import_thread(
-            await _gather(vault, folder, folders[folder]), taken, tombstones, builder, report
-        )
+        gathered = await _gather(vault, folder, folders[folder])
+        await _import_thread(gathered, taken, tombstones, builder, report)
     fail_points.reach("rebuild.imported")
     return report
 

@@ -85,13 +85,12 @@ async def get_caller(request: Request) -> Caller:
     }
     admit(request.scope, caller)
     caller = _narrowed(caller, request)
-    whose = await owner_named(request.scope, named, caller)
     request.scope["recollect.user_is_hint"] = caller.is_hint
-    if caller.user_id is not None and not (caller.is_hint and body_bytes(request.scope)):
-        caller.acting_for(None)  # A body may name another than the header does; else it is decided.
     note(request, user=caller.user_id)
     note(request, **{_NOTED[name]: value for name, value in named.items()})
-    note(request, **whose)
+    note(request, **await owner_named(request.scope, named, caller))
+    if caller.user_id is not None and not (caller.is_hint and body_bytes(request.scope)):
+        caller.acting_for(None)  # A body may name another than the header does; else it is decided.
     return caller
 
 

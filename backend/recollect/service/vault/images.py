@@ -102,11 +102,8 @@ class Images:
         given = tuple(turns)
         if not any(turn.parts for turn in given):
             return Shown(given)
-        for place, url in await asyncio.to_thread(_links, given):
-            try:
-                await self._addresses.check(url)
-            except ValueError as error:
-                raise InvalidInput(f"{place}: {error}", field=place) from None
+        linked = await asyncio.to_thread(_links, given)
+        await self._addresses.check(linked, (ref.space, ref.user_id))
         thread = await self._threads.find(ref)
         if thread is not None and thread.incognito:
             return Shown(given)

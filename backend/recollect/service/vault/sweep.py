@@ -147,11 +147,12 @@ class VaultSweep:
     async def _look_at_others(self, paths: Collection[str]) -> None:
         """Record changed notes, and hand other files to their followers."""
         self._stamps |= await self._notes.look_at(path for path in paths if is_note(path))
-        # Their stamps are left to those who follow them: what is not applied yet has to be read again.
-        await self._notes.look_at(path for path in paths if is_entry_path(path))
         for follower in self._followers:
             followed = await self._reader.readable(path for path in paths if follower.follows(path))
             self._stamps |= await follower.look_at(followed)
+        # Their stamps are left to those who follow them: what is not applied yet has to be read again. So this comes
+        # last: a file that is written in between has another stamp, and is looked at again.
+        await self._notes.look_at(path for path in paths if is_entry_path(path))
 
     async def _files_below(self, paths: Iterable[str]) -> list[str]:
         files: set[str] = set()

@@ -1,5 +1,6 @@
 """Quotas over HTTP: whose they are, what is told, and what they never touch."""
 
+import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -81,6 +82,14 @@ class TestRequests:
             assert (await search(home.client, "ann")).status_code == 429
             clock.now += 1
             assert await statuses(home.client, "ann", 2) == [200, 429]
+
+    async def test_the_audit_log_names_the_user_whose_quota_refused_an_operator(self, tmp_path: Path) -> None:
+        async with limited(tmp_path, user_requests=1) as (home, _), home.keyed() as space:
+            assert await statuses(space, "ann", 2) == [200, 429]
+            assert (await space.get("/api/v1/threads?user_id=ann")).status_code == 429
+            log = (tmp_path / "home/audit.log").read_text().splitlines()
+        refused = [line for line in map(json.loads, log) if line["status"] == 429]
+        assert [line.get("user") for line in refused] == ["ann", "ann"]
 
     async def test_two_users_of_one_key_do_not_share_a_bucket(self, tmp_path: Path) -> None:
         async with limited(tmp_path, user_requests=2) as (home, _), home.keyed() as space:

@@ -19,11 +19,14 @@ Asked = tuple[dict[str, str], str, Json]
 
 
 def signed(
-    user: str | None, *, seconds: float = 86_400, secret: str = SIGNING, alg: str = "HS256"
+    user: str | None, *, seconds: float = 86_400, secret: str = SIGNING, alg: str = "HS256", **more: Any
 ) -> dict[str, str]:
-    """As Open WebUI sends it."""
-    claims = {"sub": user, "iss": "open-webui", "exp": int(time.time() + seconds)}
-    parts = [_part(json.dumps(part).encode()) for part in ({"alg": alg}, claims)]
+    """As Open WebUI sends it; `more` are further claims, or None for one that it leaves out."""
+    now = int(time.time())
+    person = {"sub": user, "email": "ann@chat.example", "name": "Ann Ö", "role": "user"}
+    claims = {**person, "iss": "open-webui", "iat": now, "exp": now + seconds, **more}
+    claims = {name: value for name, value in claims.items() if name == "sub" or value is not None}
+    parts = [_part(json.dumps(part).encode()) for part in ({"alg": alg, "typ": "JWT"}, claims)]
     parts.append(_part(hmac.digest(secret.encode(), b".".join(parts), "sha256")))
     return {"X-OpenWebUI-User-Jwt": b".".join(parts).decode()}
 
@@ -47,6 +50,10 @@ WITH_THE_SPACES_KEY: list[tuple[Asked, list[Any]]] = [
     ((signed("ann"), "?user_id=bob", {}), [403, 403]),
     ((signed("ann"), "", {"user_id": "bob"}), ["ann", 403]),
     ((signed("ann", seconds=-1), "", {}), [401, 401]),
+    ((signed("ann", exp=None), "", {}), [401, 401]),
+    ((signed("ann", nbf=int(time.time())), "", {}), ["ann", "ann"]),
+    ((signed("ann", nbf=int(time.time()) + 43_200), "", {}), [401, 401]),
+    ((signed("ann", nbf="soon"), "", {}), [401, 401]),
     ((signed(None), "", {}), [401, 401]),
     ((signed("\ud800"), "", {}), [422, 400]),
     ((signed("ann", secret="another"), "", {}), [401, 401]),

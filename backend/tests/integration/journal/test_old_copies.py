@@ -2,7 +2,7 @@
 
 import json
 import shutil
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -18,6 +18,7 @@ from tests.entry_house import ANN as ANNS
 from tests.entry_house import DAY as A_DAY
 from tests.entry_house import TODAY, fact
 from tests.eventually import eventually
+from tests.files_under import files_under
 from tests.http_client import Home, Json, bearer, opened
 from tests.remembering import DAY, MAY_8, entries, remember, remembering, said, texts, vault_files
 
@@ -68,10 +69,11 @@ async def test_neither_it_nor_they_come_back_by_a_rebuild(tmp_path: Path) -> Non
     report, _ = await rebuild_home(Settings(home=folder), open_home)
     assert (report.threads, report.turns, report.forgotten) == (1, 2, 2)
     assert "default/users/ann/threads/t1: 1 turns were forgotten and are not brought back" in report.problems
+    assert files_holding(folder, [WORD]) == []
     async with remembering(folder) as home:
         await home.drain()
         assert WORD not in await known(home)
-        assert WORD not in (folder / "vault/default/users/ann/threads/t2/0001.md").read_text()
+        assert files_holding(folder, [WORD]) == []
         assert len(await entries(home, "facts")) == 1
 
 
@@ -225,6 +227,7 @@ async def test_by_the_ledger_alone_nothing_comes_back_that_was_deleted_or_forgot
         (tmp_path / "home/journal.db").unlink()
         report, _ = await rebuild_home(quiet(tmp_path / "home"), open_home)
         assert f"{TODAY}: fa-2 was deleted; it was left out" in report.problems
+        assert files_holding(tmp_path / "home", WORDS) == []
         async with opened(tmp_path / "home") as home:
             await home.drain()
             await home.app.vault_sweep.sweep()
@@ -232,8 +235,12 @@ async def test_by_the_ledger_alone_nothing_comes_back_that_was_deleted_or_forgot
             told = texts_of(await state(home))
             assert (told["threads"], told["notes"]) == (["t1"], [])  # Of t3 nothing is left.
             assert not any(word in str(told) for word in WORDS)
-            left = b"".join(vault_files(tmp_path / "home").values()).decode()
-            assert not any(word in left for word in WORDS)
+            assert files_holding(tmp_path / "home", WORDS) == []
+
+
+def files_holding(home: Path, words: Iterable[str]) -> list[Path]:
+    """Every file of a home, the index and the journal included, that holds one of these words."""
+    return [path for path, held in files_under(home).items() if any(word.encode() in held for word in words)]
 
 
 async def test_by_the_ledger_alone_a_server_that_had_a_key_stays_closed(tmp_path: Path) -> None:
@@ -246,19 +253,27 @@ async def test_by_the_ledger_alone_a_server_that_had_a_key_stays_closed(tmp_path
         assert (await home.client.get("/api/v1/threads")).status_code == 401
 
 
-async def test_without_journal_and_ledger_a_rebuild_says_that_it_cannot_tell_old_copies_from_edits(
+async def test_a_rebuild_without_the_journal_says_that_it_cannot_tell_old_copies_from_edits(
     tmp_path: Path,
 ) -> None:
     async with opened(tmp_path / "home") as home:
         await home.add("t1", "My sister is Marta.", user_id="ann")
         await home.drain()
+    existing, deleted = (
+        "old copies of existing files can't be told",
+        "old copies of deleted files can't be told",
+    )
+    report, _ = await rebuild_home(quiet(tmp_path / "home"), open_home)
+    assert "can't be told" not in str(report.lost)
     (tmp_path / "home/journal.db").unlink()
     report, _ = await rebuild_home(quiet(tmp_path / "home"), open_home)
-    assert not any("can't be told from edits" in lost for lost in report.lost)
+    assert existing in str(report.lost)
+    assert deleted not in str(report.lost)
     (tmp_path / "home/journal.db").unlink()
     (tmp_path / "home/ledger").unlink()
     report, _ = await rebuild_home(quiet(tmp_path / "home"), open_home)
-    assert any("old copies can't be told from edits" in lost for lost in report.lost)
+    assert existing in str(report.lost)
+    assert deleted in str(report.lost)
 
 
 async def test_the_ledger_is_in_backups_and_is_written_again_where_it_is_missing(tmp_path: Path) -> None:

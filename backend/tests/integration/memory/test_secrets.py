@@ -112,7 +112,7 @@ def test_numbers_times_and_addresses_are_no_secrets(text: str) -> None:
 
 @pytest.mark.parametrize(
     ("settings", "masked"),
-    [({"llm": {"local": False}}, 4), ({}, None), ({"llm": {"local": False}, "mask_secrets": False}, None)],
+    [({"llm": {"local": False}}, 6), ({}, None), ({"llm": {"local": False}, "mask_secrets": False}, None)],
     ids=["elsewhere", "local", "switched off"],
 )
 async def test_a_server_elsewhere_gets_no_secret_and_the_receipt_counts(
@@ -131,14 +131,17 @@ async def test_a_server_elsewhere_gets_no_secret_and_the_receipt_counts(
     ]
     before = len(model.calls()["bodies"])
     async with talking(tmp_path, model, **settings) as talk:
-        tool = {"type": "function", "function": {"name": "pay", "description": f"pays with {JWT}"}}
+        schema = {"type": "object", "properties": {AWS: {"type": "string"}}, "required": [AWS]}
+        function = {"name": "pay", "description": f"pays with {JWT}", "parameters": schema}
+        tool = {"type": "function", "function": function}
         body = {"user": "ann", "messages": messages, "tools": [tool]}
         answer = await talk.client.post("/v1/chat/completions", json=body)
         path = f"/api/v1/threads/{answer.raise_for_status().headers['X-Recollect-Thread']}/turns"
         kept = (await talk.client.get(path, params={"receipts": True})).json()
         sent = (await talk.client.get(f"{path}/{kept['turns'][-1]['turn_id']}/prompt")).json()
     bodies = model.calls()["bodies"][before:]
-    assert (JWT not in json.dumps([each.get("tools") for each in bodies])) == bool(masked)
+    for tools in (json.dumps(each["tools"]) for each in bodies if "tools" in each):
+        assert (JWT not in tools, AWS not in tools) == (bool(masked), bool(masked))
     wire = json.dumps([each["messages"] for each in bodies])
     for secret in (AWS, CARD, "MIIEvQIBADANBgkq"):
         assert (secret not in wire) == bool(masked)

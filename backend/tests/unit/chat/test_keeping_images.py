@@ -1,6 +1,8 @@
 """Keeping and forgetting images: never gone while a turn shows them, never left when none does."""
 
 import asyncio
+import threading
+from collections.abc import Iterator
 
 import pytest
 
@@ -14,6 +16,7 @@ from recollect.infra.image_files import ImageFiles
 from recollect.service.vault.images import Images, add_turn_with_images
 from recollect.service.vault.transcripts import EditReports
 from tests.contract.journals import Journal
+from tests.eventually import eventually
 from tests.fakes import START
 from tests.persons_vault import PersonsVault
 
@@ -115,3 +118,55 @@ async def test_a_link_whose_host_is_inside_is_refused(
     else:
         with pytest.raises(InvalidInput, match="private network"):
             await shown
+
+
+class SlowNames:
+    """A resolver that answers for names with `slow` in them only when it is told to."""
+
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+        self.answer = threading.Event()
+
+    def __call__(self, host: str) -> list[str]:
+        self.asked.append(host)
+        if "slow" in host:
+            self.answer.wait(60)
+        return ["93.184.215.14"]
+
+
+@pytest.fixture
+def names() -> Iterator[SlowNames]:
+    names = SlowNames()
+    yield names
+    names.answer.set()
+
+
+async def test_slow_names_in_links_of_one_user_keep_no_other_waiting(
+    journal: Journal, store: ImageFiles, vault: PersonsVault, names: SlowNames
+) -> None:
+    resolving = Addresses(resolve=names, seconds=60)
+    images = Images(store, journal.threads, journal.transcripts, vault, resolving, EditReports())
+    anns = [
+        asyncio.create_task(
+            images.taken_out(ThreadRef("default", "ann", f"t{n}"), [showing(f"https://slow{n}.example/")])
+        )
+        for n in range(20)
+    ]
+    await eventually(lambda: names.asked)
+    await images.taken_out(ThreadRef("default", "bob", "t"), [showing("https://cats.example/1.png")])
+    assert names.asked == ["slow0.example", "cats.example"]
+    names.answer.set()
+    await asyncio.gather(*anns)
+
+
+async def test_all_links_of_a_request_have_one_time_limit(
+    journal: Journal, store: ImageFiles, vault: PersonsVault, names: SlowNames
+) -> None:
+    resolving = Addresses(resolve=names, seconds=0.05)
+    images = Images(store, journal.threads, journal.transcripts, vault, resolving, EditReports())
+    turns = [showing(f"https://slow{n}.example/") for n in range(100)]
+    for _ in range(2):
+        with pytest.raises(InvalidInput, match="could not be looked up in time"):
+            await images.taken_out(ThreadRef("default", "ann", "t"), turns)
+    await eventually(lambda: names.asked)
+    assert names.asked == ["slow0.example"]
