@@ -119,8 +119,7 @@ class Remembering:
         if stored is None:
             return  # Forgotten meanwhile.
         run = await self._run_of(job, stored)
-        name = _user_name(stored)
-        cell = stored.text(name, run.preferences.time_zone)
+        cell = stored.text(_user_name(stored), run.preferences.time_zone)
         failed: ExtractionFailed | None = None
         extracted = Extracted(Extraction(), RULES)
         if run.wanted:
@@ -136,7 +135,7 @@ class Remembering:
             told[each].pop("cost", None)
         if failed is not None:
             told = {each: {**detail, "why": str(failed)} for each, detail in told.items()}
-        await self._make(run, extracted, told, name)
+        await self._make(run, extracted, told)
         if failed is not None:
             raise failed
 
@@ -204,7 +203,7 @@ class Remembering:
         page |= {each.entry_id for each in (*theirs, *plans)}
         return await asyncio.to_thread(nearest, cell, known, page, alike)
 
-    async def _make(self, run: _Run, extracted: Extracted, told: dict[str, JsonObject], name: str) -> None:
+    async def _make(self, run: _Run, extracted: Extracted, told: dict[str, JsonObject]) -> None:
         """Two changes at most: one of the user's entries, one of the agent's."""
         space, stored = run.stored.thread.space, run.stored
         for owner in dict.fromkeys((run.user, run.agent)):
@@ -216,7 +215,7 @@ class Remembering:
                 plans: list[_Planned] = []
                 for each in run.wanted:
                     if run.owner_of(each) == owner:
-                        origin = Origin(space, owner, each, extracted.by, stored, name)
+                        origin = Origin(space, owner, each, extracted.by, stored)
                         drafts = extracted.extraction.of(_KINDS[each])
                         plans.append(await self._planned(origin, drafts, told[each], plans))
                 await self._apply(space, owner, stored, plans, run.receipts_of(owner))
