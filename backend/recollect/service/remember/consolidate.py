@@ -55,6 +55,7 @@ async def leave_receipts(
 CASE = "case"
 _KINDS: dict[str, Kind] = {"episode": "episodes", "facts": "facts", "foresight": "foresight", CASE: "cases"}
 _KNOWN: JsonObject = {"state": "known", "why": "there is a case of these turns"}
+_CUT_OFF = "the model's answer was cut off; a retry of the job or 'recollect reprocess' asks it again"
 _EVENTS: dict[str, Event] = {"facts": "facts changed", CASE: "case written"}
 
 
@@ -133,6 +134,8 @@ class Remembering:
         told = {each: _told(extracted, _KINDS[each]) for each in run.wanted}
         for each in run.wanted[1:]:
             told[each].pop("cost", None)
+        if any(detail.get("state") == "failed" for detail in told.values()):
+            failed = ExtractionFailed(_CUT_OFF)
         if failed is not None:
             told = {each: {**detail, "why": str(failed)} for each, detail in told.items()}
         await self._make(run, extracted, told)
@@ -325,10 +328,7 @@ def _told(extracted: Extracted, kind: Kind) -> JsonObject:
     told: JsonObject = {"by": extracted.by, "cost": extracted.cost, "refused": dict(refused)}
     told |= {"secrets_masked": extracted.secrets_masked, "messages_cut": extracted.messages_cut}
     if extracted.extraction.is_missing(kind):
-        told |= {
-            "state": "failed",
-            "why": "the model's answer was cut off; 'recollect reprocess --ask-again' asks it again",
-        }
+        told |= {"state": "failed", "why": _CUT_OFF}
     return {name: value for name, value in told.items() if value}
 
 
