@@ -72,8 +72,8 @@ def facts_on_page(
 
 
 def basis_of(facts: Iterable[KnownEntry]) -> str:
-    """A digest of what the facts of a line say: a line that a model wrote is kept while they say the same."""
-    return digest_of_text("\n".join(fact.entry.text for fact in facts))
+    """Digests of what the facts of a line say: a line that a model wrote is kept while they say the same."""
+    return " ".join(digest_of_text(fact.entry.text) for fact in facts)
 
 
 def line_of(fact: KnownEntry, *others: KnownEntry, text: str = "", by: str = RULES) -> KnownEntry:

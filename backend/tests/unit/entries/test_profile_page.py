@@ -89,8 +89,10 @@ def test_the_prompt_holds_the_page_and_what_is_new_each_once() -> None:
 def test_a_models_line_is_kept_while_its_facts_say_the_same() -> None:
     line = line_of(FACTS["f1"], FACTS["f2"], text="Ann says both.", by="qwen")
     assert kept_lines([line], FACTS.values()) == [line]
-    assert kept_lines([line], [FACTS["f1"]]) == []
-    assert kept_lines([line], [FACTS["f1"], known("fa-2", "Ann says 7.", extra=fact(2).entry.extra)]) == []
+    alone = [line_of(FACTS["f1"], by="qwen")]
+    assert kept_lines([line], [FACTS["f1"]]) == alone
+    changed = known("fa-2", "Ann says 7.", extra=fact(2).entry.extra)
+    assert kept_lines([line], [FACTS["f1"], changed]) == alone
     assert kept_lines([line_of(FACTS["f1"])], FACTS.values()) == []
 
 
@@ -155,6 +157,21 @@ async def test_it_is_asked_once_when_enough_changed(journal: Journal, tmp_path: 
     assert (by_model[-1], len(by_model), page.model.calls) == ("Ann says both.", ENOUGH - 1, 1)
     again = await page.after(fact(20))
     assert (sorted({*by_model, "Ann says 20."}), page.model.calls) == (again, 1)
+
+
+async def test_where_one_fact_of_a_joined_line_ends_the_others_are_no_news(
+    journal: Journal, tmp_path: Path
+) -> None:
+    names = [f"f{number}" for number in range(1, ENOUGH + 2)]
+    all_in_one = {"lines": [{"category": "home", "text": "Ann says all.", "facts": names}]}
+    page = Page(journal, tmp_path, json.dumps(all_in_one))
+    facts = [fact(number) for number in range(1, ENOUGH + 2)]
+    assert await page.after(*facts) == ["Ann says all."]
+    (last,) = await page.store.some("default", ANN, [facts[-1].entry_id])
+    over = {**last.entry.extra, "superseded_by": "fa-x", "until": "2026-05-09T00:00:00.000Z"}
+    ended = replace(last, entry=replace(last.entry, extra=over))
+    assert await page.after(ended) == sorted(each.entry.text for each in facts[:-1])
+    assert page.model.calls == 1
 
 
 async def test_a_long_page_is_written_again_when_most_of_it_changed(journal: Journal, tmp_path: Path) -> None:
