@@ -2,15 +2,16 @@
 
 import shutil
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from recollect.domain.entries.entry import KnownEntry
-from recollect.domain.entries.merge_drafts import Origin
-from recollect.domain.extraction.draft import Draft, StoredCell
-from recollect.domain.model import ThreadRef
+from recollect.domain.extraction.draft import Draft, Extraction
+from recollect.domain.job import Job
+from recollect.domain.strategy import cell_job
 from recollect.service.remember.consolidate import Remembering
-from recollect.service.remember.extract import Extractor, PromptTexts
+from recollect.service.remember.extract import Extracted, Extractor
 from tests.http_client import Home, Json
 from tests.processes import recollect_json
 from tests.remembering import DAY, MAY_8, entries, remember, said
@@ -39,16 +40,14 @@ async def live_in(home: Home, place: str, start: int = MAY_8, replaces: Sequence
 
 async def write_home(home: Home, place: str, start: int = MAY_8, replaces: Sequence[str] = ()) -> None:
     """What extraction makes of the one memcell of that thread; the same again when it runs again."""
-    app, thread = home.app, ThreadRef("default", "ann", f"in-{place}")
-    ((_, cell),) = await app.cell_texts.cells_of("default", "ann", thread.thread_id)
-    stored = await app.cell_texts.cell(thread, cell)
-    assert stored is not None
+    app, thread_id = home.app, f"in-{place}"
+    ((_, cell),) = await app.cell_texts.cells_of("default", "ann", thread_id)
     text = f"ann lives in {place}."
     draft = Draft("facts", text, text, start, ("t-1",), "user", category="home", replaces=tuple(replaces))
     remembering = Remembering(
         cells=app.cell_texts,
         entries=app.entry_store,
-        extractor=Extractor(None, PromptTexts(app.vault), no_prefix),
+        extractor=cast(Extractor, Scripted(draft)),
         people=app.people,
         tuning=app.tuning,
         clock=app.clock,
@@ -56,15 +55,20 @@ async def write_home(home: Home, place: str, start: int = MAY_8, replaces: Seque
         fail_points=app.fail_points,
         facts_like=app.search.recall.facts_like,
     )
-    origin = Origin("default", "default/users/ann", "facts", "stand-in", stored)
-    async with app.memory_locks.of(origin.owner):
-        plan = await remembering._planned(origin, [draft], {})
-        await remembering._apply(origin.space, origin.owner, stored, [plan])
+    job = cell_job("default", "ann", cell, ["facts"])
+    await remembering.handle(Job(0, job.kind, job.lane, "default", "ann", thread_id, job.payload))
     await home.drain()
 
 
-async def no_prefix(_: StoredCell) -> None:
-    return None
+@dataclass(frozen=True)
+class Scripted:
+    """In the place of an extractor: a model says this of any memcell."""
+
+    draft: Draft
+    model_calls: object = "a model"
+
+    async def memcell(self, *_: object) -> Extracted:
+        return Extracted(Extraction((self.draft,)), "stand-in")
 
 
 async def fact(home: Home, place: str) -> KnownEntry:

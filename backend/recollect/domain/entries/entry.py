@@ -14,6 +14,7 @@ from typing import Literal
 from recollect.domain.job import JobSpec
 from recollect.domain.markdown.front_matter import read_time
 from recollect.domain.model import Entry, JsonObject, ThreadRef
+from recollect.domain.recall.words import words_in
 from recollect.domain.vault_file import WrittenFile
 
 EPISODES = "episodes"
@@ -252,6 +253,15 @@ def text_key(text: str) -> str:
     folded = unicodedata.normalize("NFKC", text).casefold()
     kept = "".join(char if unicodedata.category(char)[0] in "LMN" else " " for char in folded)
     return hashlib.sha256(" ".join(kept.split()).encode()).hexdigest()[:24]
+
+
+def naming(subject: str, text: str) -> str:
+    """A text after whom it is about, for readers who may know two of that name.
+
+    Nothing is added for the owner, nor where the text holds all words of the subject.
+    """
+    is_named = subject.casefold() in ("", USER) or set(words_in(text)).issuperset(words_in(subject))
+    return text if is_named else f"{subject}: {text}"
 
 
 def digest_of_text(text: str) -> str:

@@ -10,7 +10,6 @@ from recollect.domain.entries.entry import (
     FORESIGHT,
     LAPSES,
     PROFILE,
-    USER,
     Deletion,
     KnownEntry,
     Source,
@@ -52,7 +51,6 @@ class Origin:
     strategy: str
     by: str
     cell: StoredCell
-    user_name: str = ""
 
 
 @dataclass(slots=True)
@@ -113,11 +111,9 @@ def _entry_of(draft: Draft, place: int, origin: Origin) -> KnownEntry:
 
 
 def _extra(draft: Draft, origin: Origin) -> dict[str, str]:
-    names = {origin.user_name.casefold(), origin.cell.thread.user_id.casefold(), USER, "the user"}
-    subject = USER if draft.subject.casefold() in names else draft.subject
     lapses = draft.about[1] if draft.about else draft.until
     told = {
-        "subject": subject,
+        "subject": draft.subject,
         "category": draft.category,
         "happened": draft.happened,
         "about": write_time(draft.about[0]) if draft.about else "",

@@ -17,6 +17,7 @@ from recollect.domain.entries.entry import (
     KnownEntry,
     digest_of_text,
     entry_id,
+    naming,
     text_key,
     with_sources,
 )
@@ -71,13 +72,13 @@ def facts_on_page(
 
 
 def basis_of(facts: Iterable[KnownEntry]) -> str:
-    """A digest of what the facts of a line say: a line that a model wrote is kept while they say the same."""
-    return digest_of_text("\n".join(fact.entry.text for fact in facts))
+    """Digests of what the facts of a line say: a line that a model wrote is kept while they say the same."""
+    return " ".join(digest_of_text(fact.entry.text) for fact in facts)
 
 
 def line_of(fact: KnownEntry, *others: KnownEntry, text: str = "", by: str = RULES) -> KnownEntry:
     """The line that shows a fact; with `others`, one line for all of them, by a text of its own."""
-    shown = (fact, *others)
+    shown, subject = (fact, *others), _subject(fact)
     names = " ".join(each.entry_id for each in shown)
     extra = {"category": heading_of(fact) or fact.category, "fact": names}
     lapses = [each.entry.extra[LAPSES] for each in shown if LAPSES in each.entry.extra]
@@ -89,14 +90,18 @@ def line_of(fact: KnownEntry, *others: KnownEntry, text: str = "", by: str = RUL
         extra["basis"] = basis_of(shown)
     entry = Entry(
         entry_id=entry_id(PROFILE, fact.space, fact.owner, names, PROFILE, 0),
-        title=text or fact.entry.title,
-        text=text or fact.entry.text,
+        title=text or naming(subject, fact.entry.title),
+        text=text or naming(subject, fact.entry.text),
         when=max(each.entry.when for each in shown),
         by=f"{PROFILE}, {by}",
         extra=extra,
     )
     line = KnownEntry(fact.space, fact.owner, PROFILE, entry, strategy=PROFILE)
     return with_sources(line, *shown)
+
+
+def _subject(fact: KnownEntry) -> str:
+    return fact.entry.extra.get("subject", "").strip()
 
 
 def place_on_page(entry: Entry) -> int:
@@ -118,8 +123,9 @@ def written_over(line: KnownEntry, fact: KnownEntry, others: Iterable[KnownEntry
         marks = {key: line.entry.extra[key] for key in (_EDITED, CORRECTED) if key in line.entry.extra}
         if fact.subject == USER and line.category in HEADINGS:
             marks["category"] = line.category
-        told = line.entry
-        entry = replace(entry, title=told.title, text=told.text, when=told.when, extra={**extra, **marks})
+        told, named = line.entry, f"{_subject(fact)}: "
+        title, text = told.title.removeprefix(named), told.text.removeprefix(named)
+        entry = replace(entry, title=title, text=text, when=told.when, extra={**extra, **marks})
         entry = holding_again(entry)
         for other in others:
             entry = listing(entry, SUPERSEDES, add=other.entry_id)

@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 from itertools import zip_longest
 
-from recollect.domain.entries.entry import FORESIGHT, USER, KnownEntry
+from recollect.domain.entries.entry import FORESIGHT, KnownEntry, naming
 from recollect.domain.entries.links import successor_ids
 from recollect.domain.extraction.draft import CellText
 from recollect.domain.extraction.prompts import KNOWN_CHARS
@@ -26,15 +26,10 @@ def is_ahead(plan: KnownEntry, at: int) -> bool:
 
 
 def listed(known: KnownEntry) -> str:
-    """A known fact or plan as prompts show it: plans are marked, and facts name whom they are about.
-
-    A fact whose text holds all words of its subject names it already.
-    """
-    text, subject = known.entry.text, known.entry.extra.get("subject", "").strip()
+    """A known fact or plan as prompts show it: plans are marked, and facts name whom they are about."""
     if known.kind == FORESIGHT:
-        return f"planned: {text}"
-    is_named = known.subject in ("", USER) or set(words_in(text)).issuperset(words_in(subject))
-    return text if is_named else f"{subject}: {text}"
+        return f"planned: {known.entry.text}"
+    return naming(known.entry.extra.get("subject", "").strip(), known.entry.text)
 
 
 def known_without(memcell_id: str, facts: Sequence[KnownEntry]) -> list[KnownEntry]:

@@ -88,16 +88,21 @@ def parse_profile_answer(text: str, facts: Mapping[str, KnownEntry], by: str) ->
 
 
 def kept_lines(lines: Iterable[KnownEntry], on_page: Iterable[KnownEntry]) -> list[KnownEntry]:
-    """Those lines of a model's page whose facts are on the page still, and say what they said then."""
+    """Those lines of a model's page whose facts are on the page still, and say what they said then.
+
+    Of any other line, each such fact by itself: the model has seen it.
+    """
     facts = {fact.entry_id: fact for fact in on_page}
     kept = []
     for line in lines:
-        names = line.entry.extra.get("fact", "").split()
-        shown = [facts[name] for name in names if name in facts]
-        by = line.entry.by.partition(", ")[2]
-        if by == RULES or len(shown) != len(names) or not names:
+        names, by = line.entry.extra.get("fact", "").split(), line.entry.by.partition(", ")[2]
+        if by == RULES:
             continue
-        if line.entry.extra.get("basis") == basis_of(shown):
+        told = zip(names, line.entry.extra.get("basis", "").split(), strict=False)
+        same = [name for name, said in told if name in facts and basis_of([facts[name]]) == said]
+        shown = [facts.pop(name) for name in same]
+        if shown and len(shown) == len(names):
             kept.append(line_of(*shown, text=line.entry.text, by=by))
-            facts = {name: fact for name, fact in facts.items() if name not in names}
+        else:
+            kept += [line_of(fact, by=by) for fact in shown]
     return kept

@@ -70,6 +70,12 @@ class IndexRow:
         """A memory that was made of turns, or that a person wrote like one."""
         return self.type not in (TURN, NOTE)
 
+    @property
+    def subject(self) -> str:
+        """Of an entry: whom it is about; empty where its file does not say so."""
+        is_owner = [self.sender] == self.path.split("/")[2:3]
+        return "" if is_owner or not self.is_entry else self.sender
+
     def ended(self, now: int) -> int:
         """When it ceased to hold; 0 while it holds."""
         return self.until if self.until <= now else 0

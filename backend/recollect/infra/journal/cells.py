@@ -16,6 +16,7 @@ from recollect.infra.journal.database import Database, read_transaction, write_t
 from recollect.infra.journal.entry_rows import queue_entry_jobs
 from recollect.infra.journal.jobs import QueueingStore
 from recollect.infra.journal.rows import (
+    ASKED_IN_VAIN,
     FIRST_OPEN,
     IS_THREAD,
     T_TURN_COLUMNS,
@@ -347,5 +348,5 @@ class SqlModelAnswers:
     async def forget_cells(self, space: str, cells: Iterable[str], *, only_failed: bool = False) -> None:
         """The model is asked again about them; `only_failed`, about those that it was asked about in vain."""
         forget = "DELETE FROM model_answers WHERE space = ? AND cell = ?"
-        forget += " AND answer = ''" if only_failed else ""
+        forget += f" AND {ASKED_IN_VAIN}" if only_failed else ""
         await self._database.execute_many(forget, [(space, cell) for cell in cells])

@@ -14,7 +14,7 @@ from recollect.domain.paths import owner_folder
 from recollect.domain.strategy import CAUSES
 from recollect.errors import NotFound
 from recollect.infra.journal.database import Database, Operation, write_transaction
-from recollect.infra.journal.rows import add_causes, json_or_none, made, named_rows
+from recollect.infra.journal.rows import ASKED_IN_VAIN, add_causes, json_or_none, made, named_rows
 
 T = TypeVar("T")
 MAX_INTERRUPTIONS = 25
@@ -317,7 +317,7 @@ class SqlJobStore:
         if dead is None:
             raise NotFound(f"there is no dead job {job_id}; only dead jobs can be retried")
         *dead, space = dead
-        connection.execute("DELETE FROM model_answers WHERE space = ? AND answer = ''", (space,))
+        connection.execute(f"DELETE FROM model_answers WHERE space = ? AND {ASKED_IN_VAIN}", (space,))
         connection.execute(
             "DELETE FROM jobs WHERE state = 'queued' AND lane = ? AND kind = ? AND dedupe = ?", dead
         )

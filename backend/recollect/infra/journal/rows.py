@@ -20,6 +20,9 @@ T_TURN_COLUMNS = ", ".join(f"t.{name}" for name in TURN_COLUMNS.split(", "))
 
 _ROWS_AT_ONCE = 50
 
+ASKED_IN_VAIN = """(answer = '' OR usage_json LIKE '%"incomplete"%')"""
+"""Of kept answers of the model: there is none that can be used, or it lacks something."""
+
 FIRST_OPEN = """coalesce((
     SELECT min(position) FROM turns WHERE thread_pk = {} AND status IN ('queued', 'streaming')
 ), 9e15)"""

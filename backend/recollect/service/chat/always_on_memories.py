@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from recollect.domain.context_lines import Memory
-from recollect.domain.entries.entry import FORESIGHT, PROFILE, KnownEntry
+from recollect.domain.entries.entry import FORESIGHT, PROFILE, KnownEntry, naming
 from recollect.domain.entries.profile import place_on_page
 from recollect.domain.markdown.front_matter import read_time
 from recollect.domain.model import Thread
@@ -135,7 +135,7 @@ def _memory(entry: KnownEntry, now: int, *, correction: bool = False) -> Memory:
     return Memory(
         id=entry.entry_id,
         digest=memory_digest(text, ended),
-        text=text,
+        text=naming(entry.entry.extra.get("subject", "").strip(), text),
         sender="",
         role="",
         timestamp=entry.entry.when,

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from recollect.domain.access import Caller
 from recollect.domain.breaker import Breaker
 from recollect.domain.context_lines import Memory, render_memories
-from recollect.domain.entries.entry import CASES, PROFILE, text_key
+from recollect.domain.entries.entry import CASES, PROFILE, naming, text_key
 from recollect.domain.identity import turn_number
 from recollect.domain.model import JsonObject, Thread
 from recollect.domain.paths import thread_folder
@@ -341,7 +341,7 @@ def _memory(hit: Hit, words: Sequence[str], known: Known, max_tokens: int, now: 
     return Memory(
         id=row.row_id,
         digest=memory_digest(row.text, row.ended(now)),
-        text=text,
+        text=naming(row.subject, text),
         sender=row.sender,
         role=row.role,
         timestamp=row.timestamp,

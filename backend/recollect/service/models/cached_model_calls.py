@@ -26,6 +26,8 @@ class ExtractionFailed(GivenUp):
 
 AFTER_CHAT = "after_chat"
 """Set in the cost of a question that followed the chat's own prompt."""
+INCOMPLETE = "incomplete"
+"""Set in the cost of an answer that lacks something: a person's retry asks again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +99,8 @@ class CachedModelCalls:
                 raise ModelUnavailable(told, retry_after=error.retry_after) from error
             raise
         cost = _cost(asked) if prefix is None else {**_cost(asked), AFTER_CHAT: True}
+        if await asyncio.to_thread(question.lacks, answer.text):
+            cost[INCOMPLETE] = True
         kept = KeptAnswer(answer.text, answer.model or "a model", cost, question.known)
         await self.answers.keep(question.thread, *place, kept)
         self.fail_points.reach(f"{question.stage}.answer_kept")

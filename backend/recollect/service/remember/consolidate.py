@@ -55,6 +55,7 @@ async def leave_receipts(
 CASE = "case"
 _KINDS: dict[str, Kind] = {"episode": "episodes", "facts": "facts", "foresight": "foresight", CASE: "cases"}
 _KNOWN: JsonObject = {"state": "known", "why": "there is a case of these turns"}
+_CUT_OFF = "the model's answer was cut off; a retry of the job or 'recollect reprocess' asks it again"
 _EVENTS: dict[str, Event] = {"facts": "facts changed", CASE: "case written"}
 
 
@@ -119,8 +120,7 @@ class Remembering:
         if stored is None:
             return  # Forgotten meanwhile.
         run = await self._run_of(job, stored)
-        name = _user_name(stored)
-        cell = stored.text(name, run.preferences.time_zone)
+        cell = stored.text(_user_name(stored), run.preferences.time_zone)
         failed: ExtractionFailed | None = None
         extracted = Extracted(Extraction(), RULES)
         if run.wanted:
@@ -134,9 +134,11 @@ class Remembering:
         told = {each: _told(extracted, _KINDS[each]) for each in run.wanted}
         for each in run.wanted[1:]:
             told[each].pop("cost", None)
+        if any(detail.get("state") == "failed" for detail in told.values()):
+            failed = ExtractionFailed(_CUT_OFF)
         if failed is not None:
             told = {each: {**detail, "why": str(failed)} for each, detail in told.items()}
-        await self._make(run, extracted, told, name)
+        await self._make(run, extracted, told)
         if failed is not None:
             raise failed
 
@@ -204,7 +206,7 @@ class Remembering:
         page |= {each.entry_id for each in (*theirs, *plans)}
         return await asyncio.to_thread(nearest, cell, known, page, alike)
 
-    async def _make(self, run: _Run, extracted: Extracted, told: dict[str, JsonObject], name: str) -> None:
+    async def _make(self, run: _Run, extracted: Extracted, told: dict[str, JsonObject]) -> None:
         """Two changes at most: one of the user's entries, one of the agent's."""
         space, stored = run.stored.thread.space, run.stored
         for owner in dict.fromkeys((run.user, run.agent)):
@@ -216,7 +218,7 @@ class Remembering:
                 plans: list[_Planned] = []
                 for each in run.wanted:
                     if run.owner_of(each) == owner:
-                        origin = Origin(space, owner, each, extracted.by, stored, name)
+                        origin = Origin(space, owner, each, extracted.by, stored)
                         drafts = extracted.extraction.of(_KINDS[each])
                         plans.append(await self._planned(origin, drafts, told[each], plans))
                 await self._apply(space, owner, stored, plans, run.receipts_of(owner))
@@ -326,10 +328,7 @@ def _told(extracted: Extracted, kind: Kind) -> JsonObject:
     told: JsonObject = {"by": extracted.by, "cost": extracted.cost, "refused": dict(refused)}
     told |= {"secrets_masked": extracted.secrets_masked, "messages_cut": extracted.messages_cut}
     if extracted.extraction.is_missing(kind):
-        told |= {
-            "state": "failed",
-            "why": "the model's answer was cut off; 'recollect reprocess --ask-again' asks it again",
-        }
+        told |= {"state": "failed", "why": _CUT_OFF}
     return {name: value for name, value in told.items() if value}
 
 

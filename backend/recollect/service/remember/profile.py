@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from recollect.domain.entries.entry import FACTS, PROFILE, EntryChange, KnownEntry
 from recollect.domain.entries.links import origin_ids
@@ -16,7 +16,7 @@ from recollect.domain.extraction.profile_page import (
 )
 from recollect.domain.job import Job
 from recollect.domain.model import JsonObject
-from recollect.domain.strategy import Cause, causes_of
+from recollect.domain.strategy import Cause, causes_of, lapse_job
 from recollect.errors import ModelUnavailable, OverQuota
 from recollect.infra.journal.entries import SqlEntryStore
 from recollect.service.coordination import Clock, OwnerLocks
@@ -139,9 +139,10 @@ class Profiles:
         written = tuple(page.lines(made))
         names = {line.entry_id for line in written}
         gone = tuple(name for name, line in page.stored.items() if name not in names and shows_facts(line))
-        await self.entries.apply(
-            EntryChange(space, owner, "consolidation", "the facts changed", put=written, remove=gone)
-        )
+        ends = [fact.lapses for fact in page.facts if fact.lapses is not None]
+        later = [lapse_job(owner, end - self.clock()) for end in sorted(ends)[:1]]
+        change = EntryChange(space, owner, "consolidation", "the facts changed", written, gone)
+        await self.entries.apply(replace(change, extra_jobs=tuple(later)))
         return written
 
     async def _tell(

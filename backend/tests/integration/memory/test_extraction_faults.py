@@ -125,6 +125,29 @@ async def test_a_cut_off_answer_counts_as_far_as_it_goes_and_says_so(
     assert "nothing worth keeping" not in [states(flushed)[name]["state"] for name in STRATEGIES]
 
 
+@pytest.mark.parametrize("by", ["retry", "reprocess"])
+async def test_an_answer_that_stays_cut_off_is_asked_for_again_by_a_person_and_by_nobody_else(
+    by: str, model: MortalModel, tmp_path: Path
+) -> None:
+    model.control("truncated", only="memory")
+    before = model.asked()
+    async with remembering(tmp_path, model) as home:
+        flushed = await remember(home, "t1", said(), user_id="ann")
+        told = [(each["strategy"], each["state"]) for each in flushed["memcells"][0]["strategies"]]
+        assert sorted(told)[:3] == [("episode", "extracted"), ("facts", "extracted"), ("foresight", "failed")]
+        assert (flushed["status"], model.asked() - before) == ("failed", 2)
+        (dead,) = await home.app.jobs.list_jobs(space=None, state="dead")
+        assert "cut off" in (dead.error or "")
+        model.control()
+        if by == "retry":
+            await home.app.jobs.retry(dead.job_id)
+        else:
+            await home.app.reprocessor.reprocess(Caller("default", None))
+        await home.drain()
+        await all_is_remembered(home)
+        assert model.asked() - before == 3
+
+
 async def test_a_cut_off_answer_gets_a_second_chance_and_the_receipt_counts_both(
     model: MortalModel, tmp_path: Path
 ) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from recollect.domain.entries.entry import naming
 from recollect.service.coordination import now_ms
 from tests.eventually import eventually
 from tests.http_client import Home, Json
@@ -27,6 +28,8 @@ SUCCESSORS = {
 }
 """By the text of each fact that no longer holds: the one that says so."""
 HOLDING = sorted({fact[0] for session in SESSIONS for fact in session["facts"]} - set(SUCCESSORS))
+_ABOUT = {fact[0]: fact[1] for session in SESSIONS for fact in session["facts"]}
+PAGE = sorted(naming(_ABOUT[text], text) for text in HOLDING)
 QUESTIONS = {
     "Where do I live now?": "Myra lives in Berlin, in Neukölln.",
     "What is my job?": "Mira works as a UX designer at Farol.",
@@ -135,7 +138,7 @@ async def test_what_holds_is_on_the_page_and_found_first_and_the_rest_is_history
             await life.tell(session)
         assert life.missing() == []
         assert await life.holding() == HOLDING
-        assert sorted(await texts(life.home, "profile")) == HOLDING
+        assert sorted(await texts(life.home, "profile")) == PAGE
 
         firsts = {question: (await life.search(question))[0]["text"] for question in QUESTIONS}
         assert firsts == QUESTIONS

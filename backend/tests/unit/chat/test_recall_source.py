@@ -312,6 +312,17 @@ async def test_a_fact_is_not_quoted_beside_the_line_of_the_profile_that_shows_it
     assert recalled.passed_over == {"says the same": 1}
 
 
+async def test_facts_about_two_people_of_one_name_say_which_and_no_fact_names_its_owner() -> None:
+    path = "home/users/ann/facts/2026-05-08.md"
+    about = {"fa-1": "Marta, Ann's sister", "fa-2": "Marta, Ann's boss", "fa-3": "ann", "fa-4": "user"}
+    rows = [replace(PORTO, row_id=name, sender=who, path=path) for name, who in about.items()]
+    rows[3] = replace(rows[3], text="I saw Marta.")
+    recalled = await recall(Memories(*rows))
+    named = [f"{about[name]}: {PORTO.text}" for name in ("fa-1", "fa-2")]
+    assert texts(recalled) == [*named, PORTO.text, "I saw Marta."]
+    assert len({memory.digest for memory in recalled.memories[:3]}) == 1
+
+
 @pytest.mark.parametrize(("held", "comes"), [({"fa-1": "d", "fa-2": "d"}, []), ({"fa-1": "d"}, ["pr-1"])])
 async def test_a_line_of_the_profile_is_not_quoted_where_the_epoch_has_all_its_facts(
     held: dict[str, str], comes: list[str]

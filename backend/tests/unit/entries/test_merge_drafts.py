@@ -50,11 +50,11 @@ def test_a_draft_becomes_an_entry_with_all_that_it_says_of_itself() -> None:
     thread = Thread("default", "t1", "ann", 0, 0)
     cell = StoredCell("c-1", thread, (), {"t-1": 1})
     draft = Draft(
-        "facts", "Ann rents.", "Ann rents.", DAY, ("t-1", "t-9"), "Ann", category="home",
+        "facts", "Ann rents.", "Ann rents.", DAY, ("t-1", "t-9"), "user", category="home",
         happened="2026-05", until=9 * DAY, replaces=("fa-1",), ends=("fa-2",),
     )  # fmt: skip
     plan = Draft("foresight", "A trip.", "A trip.", DAY, ("t-1",), about=(3 * DAY, 10 * DAY))
-    origin = Origin("default", OWNER, "facts", "qwen", cell, "Ann")
+    origin = Origin("default", OWNER, "facts", "qwen", cell)
     made, planned = proposals_of([draft, plan], origin)
     assert (made.replaces, made.ends) == (("fa-1",), ("fa-2",))
     assert made.known.entry.sources == ("threads/t1/0001#^t-1",)

@@ -1,11 +1,19 @@
 """The profile shows the facts that hold, by category, each once."""
 
+from dataclasses import replace
 from itertools import permutations
 
 import pytest
 
 from recollect.domain.entries.entry import PROFILE, KnownEntry
-from recollect.domain.entries.profile import HEADINGS, facts_on_page, line_of, place_on_page, shows_facts
+from recollect.domain.entries.profile import (
+    HEADINGS,
+    facts_on_page,
+    line_of,
+    place_on_page,
+    shows_facts,
+    written_over,
+)
 from recollect.domain.markdown.front_matter import write_time
 from tests.unit.made_entries import DAY, known
 
@@ -62,7 +70,7 @@ def test_what_has_an_end_is_on_it_until_then_and_says_so() -> None:
 
 def test_what_is_known_of_others_is_under_people() -> None:
     assert page(fact("Marta lives in Porto", "home", subject="Marta, Ann's sister")) == [
-        ("people", "Marta lives in Porto")
+        ("people", "Marta, Ann's sister: Marta lives in Porto")
     ]
 
 
@@ -96,4 +104,17 @@ def test_the_same_words_about_two_people_of_one_name_are_two_lines() -> None:
     annas = [
         fact("Anna likes tea", "people", day, f"Anna ({who})") for day, who in ((1, "friend"), (2, "boss"))
     ]
-    assert page(*annas, *annas) == [("people", "Anna likes tea")] * 2
+    assert page(*annas, *annas) == [
+        ("people", "Anna (boss): Anna likes tea"),
+        ("people", "Anna (friend): Anna likes tea"),
+    ]
+
+
+def test_a_person_changes_the_words_of_a_fact_and_not_whom_it_is_about() -> None:
+    rome = fact("Marta lives in Rome.", "home", subject="Marta, Ann's boss")
+    (line,) = lines(rome)
+    assert line.entry.title == line.entry.text == "Marta, Ann's boss: Marta lives in Rome."
+    said = line.entry.text.replace("Rome", "Milan")
+    told = replace(line, entry=replace(line.entry, title=said, text=said, extra={"edited": "yes"}))
+    changed = written_over(told, rome, ())
+    assert (changed.entry.title, changed.entry.text) == ("Marta lives in Milan.", "Marta lives in Milan.")

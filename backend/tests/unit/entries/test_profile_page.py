@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from recollect.domain.entries.entry import PROFILE, EntryChange, KnownEntry
+from recollect.domain.entries.entry import LAPSES, PROFILE, EntryChange, KnownEntry
 from recollect.domain.entries.profile import line_of
 from recollect.domain.extraction.draft import CATEGORIES
 from recollect.domain.extraction.profile_page import (
@@ -17,12 +17,13 @@ from recollect.domain.extraction.profile_page import (
     profile_messages,
 )
 from recollect.domain.job import Job
+from recollect.domain.markdown.front_matter import write_time
 from recollect.domain.model import JsonObject, ThreadRef
-from recollect.domain.strategy import Cause
+from recollect.domain.strategy import Cause, strategies_of
 from recollect.errors import ModelUnavailable
 from recollect.infra.journal.entries import SqlEntryStore
 from recollect.infra.vault import Vault
-from recollect.service.coordination import OwnerLocks
+from recollect.service.coordination import Clock, OwnerLocks
 from recollect.service.models.background import Answer
 from recollect.service.remember.extract import PromptTexts, shipped_prompt
 from recollect.service.remember.profile import ENOUGH, Profiles
@@ -89,8 +90,10 @@ def test_the_prompt_holds_the_page_and_what_is_new_each_once() -> None:
 def test_a_models_line_is_kept_while_its_facts_say_the_same() -> None:
     line = line_of(FACTS["f1"], FACTS["f2"], text="Ann says both.", by="qwen")
     assert kept_lines([line], FACTS.values()) == [line]
-    assert kept_lines([line], [FACTS["f1"]]) == []
-    assert kept_lines([line], [FACTS["f1"], known("fa-2", "Ann says 7.", extra=fact(2).entry.extra)]) == []
+    alone = [line_of(FACTS["f1"], by="qwen")]
+    assert kept_lines([line], [FACTS["f1"]]) == alone
+    changed = known("fa-2", "Ann says 7.", extra=fact(2).entry.extra)
+    assert kept_lines([line], [FACTS["f1"], changed]) == alone
     assert kept_lines([line_of(FACTS["f1"])], FACTS.values()) == []
 
 
@@ -110,9 +113,17 @@ class StandIn:
 class Store(SqlEntryStore):
     """Remembers what receipts say."""
 
-    def __init__(self, journal: Journal) -> None:
-        super().__init__(journal.database, clock=journal.clock)
+    def __init__(self, journal: Journal, clock: Clock) -> None:
+        super().__init__(journal.database, clock=clock)
         self.told: list[JsonObject] = []
+
+    async def due(self) -> list[JsonObject]:
+        """Takes what waits for a fact to lapse."""
+        found = await self._database.read(
+            "SELECT run_at, payload_json FROM jobs WHERE lane = ?", (f"lapses:{ANN}",)
+        )
+        await self._database.execute("DELETE FROM jobs", ())
+        return [{"run_at": row["run_at"], "payload": json.loads(row["payload_json"])} for row in found]
 
     async def apply(self, change: EntryChange) -> None:
         self.told += [receipt.detail for receipt in change.receipts]
@@ -124,11 +135,12 @@ class Page:
 
     def __init__(self, journal: Journal, home: Path, answer: str | Answer | Exception) -> None:
         self.model = StandIn(answer)
-        self.store = Store(journal)
+        self.now = WHEN + DAY
+        self.store = Store(journal, lambda: self.now)
         self.profiles = Profiles(
             self.store,
             OwnerLocks(),
-            lambda: WHEN + DAY,
+            lambda: self.now,
             PromptTexts(Vault(home / "vault")),
             self.model,  # type: ignore[arg-type]
         )
@@ -137,7 +149,9 @@ class Page:
         """The page once these are known too."""
         await self.store.apply(EntryChange("default", ANN, "extraction", "facts", facts))
         cause = Cause(REF, "c-1", tuple(each.entry_id for each in facts))
-        payload = {"strategy": "profile", "owner": ANN, "causes": [cause.as_json()]}
+        return await self.made({"strategy": "profile", "owner": ANN, "causes": [cause.as_json()]})
+
+    async def made(self, payload: JsonObject) -> list[str]:
         await self.profiles.handle(Job(1, "strategy", "profile:ann", "default", None, None, payload))
         lines = await self.store.list_entries("default", ANN, kinds=(PROFILE,))
         return sorted(line.entry.text for line in lines)
@@ -157,6 +171,21 @@ async def test_it_is_asked_once_when_enough_changed(journal: Journal, tmp_path: 
     assert (sorted({*by_model, "Ann says 20."}), page.model.calls) == (again, 1)
 
 
+async def test_where_one_fact_of_a_joined_line_ends_the_others_are_no_news(
+    journal: Journal, tmp_path: Path
+) -> None:
+    names = [f"f{number}" for number in range(1, ENOUGH + 2)]
+    all_in_one = {"lines": [{"category": "home", "text": "Ann says all.", "facts": names}]}
+    page = Page(journal, tmp_path, json.dumps(all_in_one))
+    facts = [fact(number) for number in range(1, ENOUGH + 2)]
+    assert await page.after(*facts) == ["Ann says all."]
+    (last,) = await page.store.some("default", ANN, [facts[-1].entry_id])
+    over = {**last.entry.extra, "superseded_by": "fa-x", "until": "2026-05-09T00:00:00.000Z"}
+    ended = replace(last, entry=replace(last.entry, extra=over))
+    assert await page.after(ended) == sorted(each.entry.text for each in facts[:-1])
+    assert page.model.calls == 1
+
+
 async def test_a_long_page_is_written_again_when_most_of_it_changed(journal: Journal, tmp_path: Path) -> None:
     categories = [each for each in CATEGORIES if each != "event"]
     facts = [fact(number, categories[number % len(categories)]) for number in range(1, 8 * ENOUGH + 1)]
@@ -164,6 +193,26 @@ async def test_a_long_page_is_written_again_when_most_of_it_changed(journal: Jou
     for begun in range(0, len(facts), ENOUGH):
         await page.after(*facts[begun : begun + ENOUGH])
     assert page.model.calls == 2
+
+
+async def test_a_fact_leaves_the_page_when_its_own_time_is_over(journal: Journal, tmp_path: Path) -> None:
+    page = Page(journal, tmp_path, JOINED)
+    ends = [WHEN + 3 * DAY, WHEN + 2 * DAY]
+    rents, learns = (
+        known(f"fa-{end}", f"Ann rents until {end}.", extra={**fact(1).entry.extra, LAPSES: write_time(end)})
+        for end in ends
+    )
+    await page.after(rents)
+    assert len(await page.after(learns, fact(3))) == 3
+    for end, left in ((ends[1], [rents.entry.text, "Ann says 3."]), (ends[0], ["Ann says 3."])):
+        (job,) = await page.store.due()
+        assert (job["run_at"], strategies_of(Job(1, "", "", "", None, None, job["payload"]))) == (
+            end,
+            ["profile"],
+        )
+        page.now = end
+        assert sorted(await page.made(job["payload"])) == sorted(left)
+    assert page.model.calls == 0
 
 
 @pytest.mark.parametrize("answer", ["I would rather not.", ModelUnavailable("it is down")])

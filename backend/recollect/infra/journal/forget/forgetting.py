@@ -72,7 +72,7 @@ def forget_owner(connection: sqlite3.Connection, space: str, owner: str) -> None
     ).fetchall()
     for path, digest in notes:
         retire_version(connection, path, digest)
-    lanes = [f"{name}:{owner}" for name in ("memory", "episode", "facts", "foresight", "profile")]
+    lanes = [f"{name}:{owner}" for name in ("memory", "episode", "facts", "foresight", "profile", "lapses")]
     marks = ",".join("?" * len(lanes))
     connection.execute(f"DELETE FROM jobs WHERE lane IN ({marks}) AND state != 'running'", lanes)
     connection.execute(f"DELETE FROM strategy_counts WHERE lane IN ({marks})", lanes)
@@ -121,7 +121,7 @@ WAITING = {
     "its files are being written": "SELECT 1 FROM jobs WHERE kind = :purge AND lane = :files AND state != 'dead'",
     "somebody works on the thread": """
         SELECT 1 FROM jobs WHERE state = 'running' AND kind != :purge AND space = :space
-        AND ((user_id = :user_id AND thread_id = :thread_id) OR lane = 'profile:' || :owner)""",
+        AND ((user_id = :user_id AND thread_id = :thread_id) OR lane IN ('profile:' || :owner, 'lapses:' || :owner))""",
     "somebody works for the user": """
         SELECT 1 FROM jobs j WHERE :thread_id = '' AND state = 'running' AND kind != :purge AND space = :space AND (
             lane LIKE '%:' || :owner OR lane LIKE 'entries:' || :owner || '/%' OR (user_id = :user_id AND NOT EXISTS (
