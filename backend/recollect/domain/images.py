@@ -223,7 +223,7 @@ def _decoded(text: str, place: str) -> bytes:
 
 
 IMAGE_TOKENS = 1024
-"""Models make 256 to 1,600 of a photo. What is thought too long is cut, what is too long is refused."""
+"""Models make 256 to 1,600 of a photo. Too high a guess trims the prompt; too low a guess gets it refused."""
 
 
 def image_tokens(messages: Sequence[JsonObject]) -> int:

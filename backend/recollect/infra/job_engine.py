@@ -170,7 +170,7 @@ class JobEngine:
             self.notify(now)
 
     async def owners_behind(self, jobs: int) -> set[tuple[str, str]]:
-        """Space and id of every user for whose threads so many jobs or more are due and wait, a second ago at most."""
+        """Space and id of each user with at least `jobs` due jobs. Counted at most once a second."""
         now = self._clock()
         if self._counted is None or not 0 <= now - self._counted < _COUNT_MS:
             self._counted = now

@@ -237,7 +237,8 @@ class Entries:
     async def delete_entry(self, caller: Caller, entry_id: str, user_id: str | None = None) -> Deletion:
         """Forget an entry for good: it is never derived again. What it superseded holds again.
 
-        What was made of it alone goes along; what was made of others too loses it, and is made again by what follows.
+        Entries derived only from it are deleted too. Entries with other sources lose this one, and a queued job derives
+        them again.
         """
         went_along: dict[str, KnownEntry] = {}
 

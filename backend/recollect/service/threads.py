@@ -288,7 +288,7 @@ async def flush_thread(
     user_id: str | None,
     seconds: float,
 ) -> Flushed:
-    """Close the buffer, have all made of it now that can be, and wait for that, at most so many seconds."""
+    """Close the buffer, run its extraction now, and wait for it, at most `seconds`."""
     thread = await owned_thread(threads, caller, thread_id, user_id)
     until = time.monotonic() + seconds
     before = {cell.memcell_id for cell, _ in await cells.list_cells(thread.ref)}

@@ -55,7 +55,7 @@ ORDER BY position DESC LIMIT :limit"""
 """Answers that never came or broke off are passed over: a message may be sent again until a whole one comes."""
 
 THREAD_HEADER = f"pk, revision, {THREAD_COLUMNS}"
-"""Of a thread's row: what is told of it, and what a prompt needs besides."""
+"""Columns of a thread that answers and prompts need."""
 
 ADVANCED = f"{ADVANCE_THREAD} RETURNING {THREAD_HEADER}"
 

@@ -65,7 +65,7 @@ class SqlThreadStore(QueueingStore):
     async def meant(
         self, thread_id: str, *, space: str = DEFAULT_SPACE, user_id: str | None = None
     ) -> ThreadRef:
-        """The thread that an id means, whether it is there or not: `me`'s where nobody is named and nobody has one."""
+        """Resolve an id to a thread, existing or not. Without a user: the only owner's, or `me`'s if there is none."""
         if user_id is not None:
             return ThreadRef(space, user_id, thread_id)
         return await self._database.query(lambda connection: thread_meant(connection, space, thread_id, None))

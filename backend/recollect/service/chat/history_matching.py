@@ -36,7 +36,7 @@ class ResentHistory:
 
     messages: tuple[NewTurn, ...]
     request: ChatRequest
-    """What it asks for besides; which thread, and which turns, is found out."""
+    """The other options of the request. Matching finds the thread and the turns."""
     thread_id: str | None = None
     """Where the client names it."""
     places: tuple[int, ...] = ()

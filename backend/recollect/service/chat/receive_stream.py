@@ -188,7 +188,7 @@ class PromptRecorder:
         self._timer = asyncio.get_running_loop().call_later(AFTER_SECONDS, self._start)
 
     async def ended(self) -> SentPrompt | None:
-        """Waits for what is under way. Returns what is still to be written, with the answer."""
+        """Wait for a write that has begun. Returns the prompt if it must still be stored, with the answer."""
         self._timer.cancel()
         is_written = self._task is not None and await self._task
         return None if is_written else self._prompt
@@ -200,7 +200,7 @@ class PromptRecorder:
         try:
             await self._store.begin(self._accepted, self._prompt)
         except RecollectError as error:
-            _log.warning("a prompt could not be written down yet: %s", error.message)
+            _log.warning("could not store a prompt yet, trying again with the answer: %s", error.message)
             return False
         return True
 
