@@ -62,7 +62,7 @@ class PublishedModel(ABC):
     manual_command: ClassVar[str]
     """The command that sets it up from a downloaded wheel."""
     until_then: ClassVar[str]
-    """How Recollect works without it."""
+    """How Recollect works without the model, for error messages."""
     unavailable: ClassVar[type[Unavailable]]
 
     @abstractmethod

@@ -82,7 +82,7 @@ class KnownEntry:
 
     @property
     def is_edited(self) -> bool:
-        """A person wrote it: its words change and it goes by a person alone. What is said later may supersede it."""
+        """A person wrote it: only a person changes or deletes it. Later statements may supersede it."""
         return self.entry.extra.get("edited") == "yes"
 
     @property
@@ -321,7 +321,7 @@ def _statement(known: KnownEntry) -> tuple[str, str, str, str]:
 
 
 def is_repeated_by(known: KnownEntry, new: KnownEntry) -> bool:
-    """Whether `new` says again what held when it was said. What is said again after its end is a new entry."""
+    """Whether `new` repeats an entry that was valid at that time. A repetition after its end is a new entry."""
     return is_same_statement(known, new) and (known.ends is None or new.said < known.ends)
 
 

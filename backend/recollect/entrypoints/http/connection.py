@@ -25,7 +25,7 @@ _LARGEST_FRAMING = 8
 _MOST_UNSENT = 64 * 1024
 """Bytes that wait in the kernel; if there were megabytes, a slow reader's progress would show once in minutes."""
 _RESET = struct.pack("ii", 1, 0)
-"""Otherwise the kernel would go on offering what was written to a client that does not read."""
+"""Linger option for a reset: without it the kernel keeps sending to a client that does not read."""
 _LAST_WORD_SECONDS = 1.0
 _MOST_THROWN_AWAY = 1024 * 1024
 """After a refusal: seconds until the connection is closed, and bytes of input discarded until then."""

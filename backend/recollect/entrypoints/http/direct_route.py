@@ -192,7 +192,7 @@ def _after_string(content: bytes, start: int) -> int:
 
 
 def _costly_characters(piece: bytes) -> int:
-    """At least so many are escaped or beyond ASCII; two surrogates are one."""
+    """Lower bound of the characters that are escaped or beyond ASCII; a surrogate pair counts once."""
     beyond = 0 if piece.isascii() else len(piece) - len(piece.translate(None, _FIRST_BYTES))
     backslashes = piece.count(b"\\")
     if not backslashes:

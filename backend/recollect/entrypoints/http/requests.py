@@ -16,7 +16,7 @@ MAX_ID = 512
 MAX_TEXT_DEPTH = 64
 MAX_FIELDS = 50
 MAX_TEXT = 1_000_000
-"""Characters of one message's text: all of it is looked at again and again."""
+"""Characters of one message's text. Every step of the pipeline reads all of it."""
 
 
 def storable(text: str) -> str:

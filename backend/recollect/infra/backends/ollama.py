@@ -31,7 +31,7 @@ from recollect.infra.backends.openai_compatible import OWN_FIELDS
 from recollect.infra.backends.stream import ThoughtSplitter
 
 DEFAULT_CONTEXT = 8192
-"""A model's whole context may need more memory than the machine has: that much is a person's choice."""
+"""Default context. A model's full context may not fit into memory, so a larger one must be configured."""
 
 _OPTIONS = ("temperature", "top_p", "top_k", "min_p", "seed", "stop", "frequency_penalty", "presence_penalty")
 _FIELDS = ("tools", "think")
@@ -146,7 +146,7 @@ def _context(shown: JsonObject) -> int:
 
 
 def _messages(messages: Sequence[JsonObject]) -> list[JsonObject]:
-    """A result is of the call before it that has its id: ids may come again later in a conversation."""
+    """A result belongs to the nearest earlier call with its id: ids may repeat in a conversation."""
     names: dict[Any, Any] = {}
     shaped = []
     for message in messages:

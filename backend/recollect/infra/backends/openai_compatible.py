@@ -177,7 +177,7 @@ class OpenAi(BatchingServer):
 
 
 class OpenRouter(OpenAiCompatible):
-    """Takes OpenAI's word for all models, and drops it for those that don't think."""
+    """Takes `reasoning_effort` for every model, and drops it for models that don't reason."""
 
     def without_thoughts(self, outgoing: Outgoing) -> JsonObject:
         return {"reasoning_effort": "low"}

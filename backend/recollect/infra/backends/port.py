@@ -34,7 +34,7 @@ class Backend(Protocol):
         ...
 
     def stream(self, call: ChatCall) -> AsyncGenerator[StreamEvent]:
-        """Closing it drops the request at once."""
+        """Stream the answer. Closing the iterator cancels the request at once."""
         ...
 
     async def count_tokens(self, text: str) -> int:

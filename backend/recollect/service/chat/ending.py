@@ -40,7 +40,7 @@ class ChatEnding:
         self._threads = threads
         self._patience = patience
         self._unstored: set[asyncio.Task[None]] = set()
-        """Answers that the disk did not take, on their way."""
+        """Tasks that retry answers the disk refused."""
 
     async def stop(self) -> None:
         """The next start marks what the disk did not take until now."""
@@ -91,7 +91,7 @@ class ChatEnding:
         live.end(turn, {**receipt, **await self._waiting(accepted.thread.ref)}, outcome.error)
 
     async def _waiting(self, thread: ThreadRef) -> JsonObject:
-        """For the receipt: what waits to be remembered, and until when. It is told, not stored: it passes."""
+        """For the receipt: how many messages wait for extraction, and until when. Not stored: it soon changes."""
         try:
             waiting = await self._threads.waiting(thread)
         except Unavailable:
@@ -99,7 +99,7 @@ class ChatEnding:
         return {} if waiting is None else {"waiting": asdict(waiting)}
 
     async def _stored(self, store: Callable[[], Awaitable[Turn]]) -> Turn:
-        """A disk that is full for a moment costs no answer: it is tried again before anybody is told."""
+        """Retries for a while before reporting an error, so that a briefly full disk loses no answer."""
         for wait in self._patience.store_again_seconds:
             try:
                 return await store()

@@ -123,7 +123,7 @@ class HistoryMatching:
                 )
 
     async def _named(self, owner: _Owner, thread_id: str, told: _Told, *, is_new: bool) -> ChatRequest:
-        """Within the thread that the client names. One that sends only what is new says it at the thread's end."""
+        """Match within the thread the client names. A client that sends only new messages adds them at its end."""
         messages = told.messages
         history = count_history(messages)
         if is_new:
@@ -159,7 +159,7 @@ class HistoryMatching:
         return _going_on(sighting, told.messages)
 
     async def _ends_with_history(self, owner: _Owner, told: _Told, known: int) -> Sighting | None:
-        """A thread that ends where the history does goes on, though in another one the same was said next."""
+        """Prefer a thread that ends where the history does over one in which the same was said next."""
         history = count_history(told.messages)
         if not 0 < history < known:
             return None

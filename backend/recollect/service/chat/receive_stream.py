@@ -160,7 +160,7 @@ async def _receive(backend: Backend, call: ChatCall, live: LiveTurn, outcome: Ou
 
 
 async def _saved(store: SqlChatStore, live: LiveTurn, before: int) -> int:
-    """How many pieces are in the journal. One that can't be written for a while costs what was not saved meanwhile."""
+    """How many pieces are in the journal. While it can't be written, unsaved pieces would be lost in a crash."""
     count = len(live.deltas)
     if count == before:
         return before

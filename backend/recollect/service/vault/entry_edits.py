@@ -310,7 +310,7 @@ async def entry_in_file(
 
 
 async def _unless_changed(applied: Awaitable[None]) -> None:
-    """What was compared may have changed meanwhile: then the job compares again."""
+    """Raises Unfinished if the entries changed since the comparison, so that the job runs again."""
     try:
         await applied
     except Conflict as error:
