@@ -210,7 +210,7 @@ class ServerFacts:
         self._is_settled = False
         self._asked_at = 0.0
         self.takes_extras = True
-        """Whether to send extra fields. Off once the server refuses them, on again after it was restarted or replaced."""
+        """Whether to send extra fields. Off once the server refuses them, on again after a restart."""
         self.problem: str | None = None
         """What is wrong with the server, as far as its last call showed."""
 
