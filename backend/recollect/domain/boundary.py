@@ -30,7 +30,7 @@ _KNOWN_SHARE = 0.25
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """Closes the stretch from the cut before it (or the start) up to, not including, `turns[end]`."""
+    """Closes the turns from the cut before it (or the start) up to, not including, `turns[end]`."""
 
     end: int
     reason: str
@@ -83,7 +83,7 @@ def cuts_by_answer(answer: BoundaryAnswer, turns: Sequence[Turn], rules: Boundar
     """Cut where the model said, of the turns that its prompt showed; past their end means their end.
 
     A cut between a tool call and its results moves behind the results, or waits until all have arrived.
-    What the model holds is still cut by length, and so is a stretch of twice the limits that it closed.
+    What the model holds is still cut by length, and so is a cell of twice the limits that it closed.
     """
     cuts: list[Cut] = []
     start = 0
@@ -248,8 +248,8 @@ def _awaits_results(turns: Sequence[Turn]) -> bool:
     return len(turns) - 1 - caller < len(turns[caller].tool_calls or ())
 
 
-def _is_oversized(stretch: Sequence[Turn], rules: BoundaryRules) -> bool:
-    return len(stretch) > 2 * rules.max_turns or sum(map(_size, stretch)) > 2 * rules.max_chars
+def _is_oversized(turns: Sequence[Turn], rules: BoundaryRules) -> bool:
+    return len(turns) > 2 * rules.max_turns or sum(map(_size, turns)) > 2 * rules.max_chars
 
 
 def _length_cuts(turns: Sequence[Turn], start: int, end: int, rules: BoundaryRules) -> list[Cut]:
