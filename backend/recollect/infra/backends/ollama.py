@@ -2,7 +2,7 @@
 
 import re
 import secrets
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from recollect.domain.llm import BackendFacts, Delta, Finished, Usage
@@ -75,9 +75,7 @@ class Ollama(Dialect):
 class OllamaReader(AnswerReader):
     """Reads one JSON object after another; the last one says `done`."""
 
-    def __init__(self, new_call_id: Callable[[], str] = lambda: f"call_{secrets.token_hex(8)}") -> None:
-        """`new_call_id` names the calls that Ollama gives no name: no two of a conversation may share one."""
-        self._new_call_id = new_call_id
+    def __init__(self) -> None:
         self._splitter = ThoughtSplitter()
         self._tools = ToolCalls()
         self._called = False
@@ -112,7 +110,11 @@ class OllamaReader(AnswerReader):
         """Always a whole one: Ollama sends none in pieces, and all with arguments as an object."""
         self._called = True
         function = {"name": call["function"]["name"], "arguments": call["function"].get("arguments") or {}}
-        told = {"id": call.get("id") or self._new_call_id(), "type": "function", "function": function}
+        told = {
+            "id": call.get("id") or f"call_{secrets.token_hex(8)}",
+            "type": "function",
+            "function": function,
+        }
         return self._tools.fragment(told)
 
 
