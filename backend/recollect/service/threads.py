@@ -162,7 +162,7 @@ async def update_thread(
 
 
 @dataclass(frozen=True, slots=True)
-class Stretch:
+class TurnPage:
     """Turns that follow each other, oldest first, and whether the thread has others on either side."""
 
     turns: list[Turn]
@@ -172,7 +172,7 @@ class Stretch:
 
 async def turns_near(
     threads: SqlThreadStore, thread: ThreadRef, turn_id: str, count: int, where: Literal["around", "after"]
-) -> Stretch:
+) -> TurnPage:
     """Up to `count` turns, half of them before this one, or all right after it. It may be forgotten: its place stays."""
     place = turn_number(turn_id)
     if place is None:
@@ -184,7 +184,7 @@ async def turns_near(
     earlier = [turn for turn in found if (turn_number(turn.turn_id) or 0) < place]
     later = found[len(earlier) :]
     kept = earlier[max(0, len(earlier) - before) :] + later[:onwards]
-    return Stretch(kept, older=len(earlier) > before, newer=len(later) > onwards)
+    return TurnPage(kept, older=len(earlier) > before, newer=len(later) > onwards)
 
 
 async def add_turn(threads: SqlThreadStore, thread: ThreadRef, turn: NewTurn) -> tuple[Turn, bool]:

@@ -112,7 +112,7 @@ class HistoryMatching:
         orphans = [n for n in _orphaned_results(resent.messages) if id(resent.messages[n]) in new]
         if not orphans:
             return
-        known = await self.threads.history(owner.thread(placed.thread_id))
+        known = await self.threads.get_history(owner.thread(placed.thread_id))
         called = {call_id for turn in known for call_id in _called(turn)}
         for number in orphans:
             if resent.messages[number].tool_call_id not in called:

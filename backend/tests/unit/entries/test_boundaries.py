@@ -188,7 +188,7 @@ async def test_a_thread_with_nothing_buffered_is_not_asked_about(journal: Journa
 
 async def test_a_thread_that_was_forgotten_meanwhile_is_left_alone(journal: Journal) -> None:
     await fill(journal, 4, gap_after=2)
-    await journal.threads.delete_thread("t1")
+    await journal.delete("t1")
     await boundaries(journal).finish(JOB)
     assert await journal.threads.list_threads() == []
 
@@ -217,7 +217,7 @@ async def test_what_is_forgotten_while_the_model_thinks_is_not_closed(journal: J
     backend.answer = cuts_after(4)
     looking = asyncio.create_task(boundaries(journal, backend).look(JOB))
     await eventually(lambda: backend.in_flight)
-    await journal.threads.delete_thread("t1")
+    await journal.delete("t1")
     backend.release(100)
     with pytest.raises(NotFound):
         await looking
