@@ -269,7 +269,7 @@ class Settings(BaseSettings):
         None, description="Where the journal is: sqlite:///<path>; unset: journal.db in the home."
     )
     synchronous: Literal["FULL", "NORMAL"] = Field(
-        "FULL", description="FULL survives a power cut; with NORMAL it may cost the last moments."
+        "FULL", description="FULL survives a power cut; NORMAL may lose the last moments."
     )
     log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = Field("INFO", description="Lowest level shown.")
     log_format: Literal["text", "json"] = Field("text", description="key=value or JSON lines.")

@@ -196,7 +196,7 @@ class PromptCost:
     evaluated_tokens: int | None
     time_to_first_token_ms: float | None
     cause: str | None
-    """Why the prompt was no longer what the cache held."""
+    """Why the prompt did not match the cached one."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -121,7 +121,7 @@ def is_content_of(name: str, content: bytes) -> bool:
 
 
 def media_type(name: str) -> str:
-    """As a browser wants to be told: a picture, whatever the bytes pretend to be."""
+    """The Content-Type for browsers: always an image type, whatever the bytes contain."""
     kind = name.rpartition(".")[2]
     return f"image/{'jpeg' if kind == 'jpg' else kind}"
 

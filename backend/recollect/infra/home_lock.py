@@ -29,7 +29,7 @@ class Holder:
 
 
 class HomeLock:
-    """Held from `acquire` to `release`, or to the end of the process, whatever ends it."""
+    """Held from `acquire` to `release`, or until the process ends in any way."""
 
     def __init__(self, home: Path) -> None:
         self._home = home

@@ -164,7 +164,7 @@ class JobEngine:
         return job
 
     async def hasten(self, job_ids: Sequence[int]) -> None:
-        """These are due now, and so is whatever is before them in their lanes; but not what waits after a failure."""
+        """Make these jobs due now, with all jobs before them in their lanes. Jobs in backoff keep waiting."""
         now = self._clock()
         if await self._store.hasten(job_ids, now):
             self.notify(now)

@@ -78,7 +78,7 @@ class Vault:
         try:
             self._settle_leftovers(leftovers(self.root), self._opened)
         except OSError as error:
-            _log.warning("leftovers of interrupted writes cannot be looked for: %s", error)
+            _log.warning("can't list leftovers of interrupted writes: %s", error)
 
     @in_thread("written")
     def recreate(self) -> None:

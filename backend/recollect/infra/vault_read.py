@@ -311,7 +311,7 @@ def discard(path: Path) -> None:
     try:
         path.unlink(missing_ok=True)
     except OSError as error:
-        _log.warning("%s could not be removed: %s; it goes with a later write into its folder", path, error)
+        _log.warning("could not remove %s: %s; a later write to its folder removes it", path, error)
 
 
 BESIDE = ".tmp"

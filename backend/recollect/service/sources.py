@@ -85,7 +85,7 @@ class Reason:
     quotes: tuple[Quote, ...]
     made_of: tuple["Reason", ...] = ()
     left_out: int = 0
-    """Origins that are told already, are gone, or would make the chain too long."""
+    """Origins left out: shown already, gone, or beyond the limit of the chain."""
 
     @property
     def strategy(self) -> str:

@@ -304,7 +304,7 @@ async def flush_thread(
 
 
 def _failure(states: Mapping[str, list[StrategyState]]) -> str | None:
-    """In words, where a strategy has failed for good: whoever waits for a flush must not take that for success."""
+    """The error of a strategy that failed for good, so that a flush does not report success."""
     failed = sorted({each.strategy for told in states.values() for each in told if each.state == "failed"})
     return f"failed and set aside: {', '.join(failed)}" if failed else None
 

@@ -29,7 +29,7 @@ ENTRY_KINDS = (*USER_KINDS, *AGENT_KINDS)
 _MARKS = {EPISODES: "ep", FACTS: "fa", FORESIGHT: "fo", PROFILE: "pr", CASES: "ca", SKILLS: "sk"}
 
 USER = "user"
-"""The subject of facts about the owner, whatever they are called."""
+"""The subject of facts about the owner, whatever the owner's name."""
 EVENT = "event"
 """The category of facts that only happened."""
 CORRECTED = "corrected"
@@ -241,7 +241,7 @@ class EntryFileState(WrittenFile):
 
 @dataclass(frozen=True, slots=True)
 class FiledEntry:
-    """An entry, and the digests of its section as its file may hold it; none where it has yet to be written."""
+    """An entry, and the digests its section may have in the file; none: not written yet."""
 
     known: KnownEntry
     digests: frozenset[str] = frozenset()

@@ -35,7 +35,7 @@ _known, _invalid = for_either_door(render_known), for_either_door(render_invalid
 
 
 class DirectRoute(APIRoute):
-    """For endpoints `(home, caller, body, request)`: described as ever, called without the machinery.
+    """For endpoints `(home, caller, body, request)`: in the API document as usual, called without FastAPI's machinery.
 
     The body goes straight from bytes into its model, and an answer that is a model straight into bytes. What else an
     endpoint needs it reads from the request; the route's dependencies describe it, and are not called.

@@ -69,7 +69,7 @@ ThreadId = Annotated[Id, AfterValidator(addressable)]
 """Of a thread that may be opened by it."""
 MessageId = Annotated[str, Field(min_length=1, max_length=2 * MAX_ID), AfterValidator(storable)]
 PageMark = Annotated[str, Field(min_length=1, max_length=16 * MAX_ID), AfterValidator(storable)]
-"""May hold two ids, each character of which is escaped."""
+"""Room for two ids with every character escaped."""
 Title = Annotated[str, Field(max_length=1000), AfterValidator(storable)]
 Tag = Annotated[str, Field(min_length=1, max_length=200), AfterValidator(storable)]
 Tags = Annotated[list[Tag], Field(max_length=100)]

@@ -21,7 +21,7 @@ class Backend(Protocol):
 
     @property
     def label(self) -> str | None:
-        """What people are told of its answers; None for a model that they chose."""
+        """A note shown with its answers; None for a model that people chose."""
         ...
 
     @property

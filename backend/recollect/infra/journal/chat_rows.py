@@ -74,7 +74,7 @@ SELECT json_group_array(json_array({_ON_PATH})) FROM (
     FROM turns t LEFT JOIN context_blocks b ON b.turn_pk = t.pk
     WHERE t.thread_pk = :pk AND t.position <= :last
     ORDER BY t.position DESC LIMIT :limit)"""
-"""One row, whatever its length: each row that is read costs a change of hands between threads."""
+"""A single row of JSON: each row that is read costs a thread switch."""
 
 
 _FORGOTTEN = "the thread was forgotten while it was answered"

@@ -162,7 +162,7 @@ class SqlChatStore(QueueingStore):
         jobs: Sequence[JobSpec],
         now: int,
     ) -> int | None:
-        """Memory's work first, then the rest in its order."""
+        """Queue memory's jobs first, then the others in their order."""
         thread = accepted.thread
         if thread.incognito:
             return None

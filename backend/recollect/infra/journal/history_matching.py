@@ -31,7 +31,7 @@ AT_ONCE = 500
 MOST_VERSIONS = 8
 
 FOLLOWED = "h.space, h.user_id, h.chained, h.last_number, h.revision, h.chained_revision"
-"""What has to be known of a thread, besides its `thread_pk`, to follow it."""
+"""Columns of a thread, besides `thread_pk`, that are needed to write its chains."""
 
 # An answer that was given here has its prompt, or names the model that gave it.
 TURNS_TO_CHAIN = f"""

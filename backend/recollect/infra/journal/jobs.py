@@ -54,14 +54,14 @@ UPDATE jobs SET run_at = :now WHERE state = 'queued' AND error IS NULL AND run_a
 
 @dataclass(frozen=True, slots=True)
 class Schedule:
-    """When the work that follows an append is due; at once unless it is told otherwise."""
+    """Delays of the jobs that follow an append. Default: none."""
 
     boundary_every: int = 1
     boundary_delay_ms: int = 0
     pause_ms: int = 0
     transcript_delay_ms: int = 0
     quiet_ms: int = 0
-    """What is left of a chat is closed after so long without a message."""
+    """How long after its last message the rest of a chat is closed."""
     gap_ms: int = 0
     """The same of messages that no chat brought."""
 

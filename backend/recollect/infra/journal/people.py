@@ -221,7 +221,7 @@ class SqlPresetStore(QueueingStore, FileVersions):
         return await self._write(let_go)
 
     async def write_again(self, path: str) -> None:
-        """The file is gone and comes back: it has yet to be written."""
+        """Mark a removed file as unwritten, so that it is restored."""
         await self._update(UNWRITTEN, path)
         await self.queue(path)
 

@@ -49,7 +49,7 @@ class ChatEnding:
         await asyncio.gather(*self._unstored, return_exceptions=True)
 
     async def end(self, live: LiveTurn, request: ChatRequest, done: Done) -> None:
-        """Store what came of it, with the work that follows, and tell whoever listens."""
+        """Store the answer with its follow-up jobs, and tell all followers."""
         accepted = live.accepted
         outcome, detail, prepared = done.outcome, done.detail, done.prepared
         if outcome.error is not None:
@@ -61,7 +61,7 @@ class ChatEnding:
         try:
             jobs = _following_jobs(live, request, done, texts[-1])
         except Exception:  # noqa: BLE001 - the answer is stored all the same
-            _log.exception("what follows a chat turn could not be decided")
+            _log.exception("could not decide which jobs follow a chat turn")
             jobs = ()
 
         receipt = {**(prepared.sent.detail if prepared else {}), **detail}
@@ -104,7 +104,7 @@ class ChatEnding:
             try:
                 return await store()
             except Unavailable as error:
-                _log.warning("an answer could not be stored and is stored again: %s", error.message)
+                _log.warning("could not store an answer, trying again: %s", error.message)
                 await asyncio.sleep(wait)
         return await store()
 

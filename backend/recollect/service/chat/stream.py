@@ -192,7 +192,7 @@ class LiveTurn:
 
     @contextmanager
     def heard(self) -> Iterator[None]:
-        """Whoever is inside counts as listening."""
+        """The caller counts as a listener inside the block."""
         self._count(+1)
         try:
             yield
@@ -232,7 +232,7 @@ def _beyond(after: Offset, deltas: Sequence[Delta], reached: Offset) -> tuple[li
 
 
 def _rest(delta: Delta, before: Offset, after: Offset) -> Delta:
-    """What of a piece lies beyond `after`."""
+    """The part of a piece beyond `after`."""
     return Delta(
         text=delta.text[max(0, after.text - before.text) :],
         reasoning=delta.reasoning[max(0, after.reasoning - before.reasoning) :],

@@ -190,7 +190,7 @@ class EntryTaker:
         return frozenset(each.entry_id for each in await self.entries.deletions(space, owner))
 
     async def _is_waiting(self, known: KnownEntry) -> bool:
-        """Whether it has yet to be written to its current file."""
+        """Whether the entry is not written to its current file yet."""
         here = await self.store.entries_in(known.path)
         return any(each.known.entry_id == known.entry_id and not each.digests for each in here)
 
