@@ -127,7 +127,9 @@ class MemorizeSettings(_Group):
     pause_seconds: float = Field(
         30, ge=0, le=86400, description="Look for boundaries after this long without a message, too."
     )
-    delay_ms: int = Field(300, ge=0, le=60_000, description="Wait so long for more messages before looking.")
+    delay_ms: int = Field(
+        300, ge=0, le=60_000, description="Debounce: wait this long for more messages before looking."
+    )
     gap_minutes: float = Field(
         30, gt=0, le=527_040, description="A gap of this length between two messages closes a memcell."
     )
@@ -227,7 +229,9 @@ class IndexSettings(_Group):
     cache_mb: int = Field(
         256, ge=1, le=1_000_000, description="Memory for the rows of recently active users; one always fits."
     )
-    delay_ms: int = Field(300, ge=0, le=60_000, description="Wait so long for more messages before indexing.")
+    delay_ms: int = Field(
+        300, ge=0, le=60_000, description="Debounce: wait this long for more messages before indexing."
+    )
 
 
 class VaultSettings(_Group):
@@ -265,7 +269,7 @@ class Settings(BaseSettings):
         None, description="Where the journal is: sqlite:///<path>; unset: journal.db in the home."
     )
     synchronous: Literal["FULL", "NORMAL"] = Field(
-        "FULL", description="FULL survives a power cut; with NORMAL it may cost the last moments."
+        "FULL", description="FULL survives a power cut; NORMAL may lose the last moments."
     )
     log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = Field("INFO", description="Lowest level shown.")
     log_format: Literal["text", "json"] = Field("text", description="key=value or JSON lines.")

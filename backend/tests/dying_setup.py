@@ -18,12 +18,8 @@ class DeadlyProgress:
     def __init__(self, step: str) -> None:
         self._step = step
 
-    def step(self, name: str) -> None:
-        if name == self._step:
-            die()
-
-    def downloaded(self, done: int, total: int) -> None:
-        if self._step == "bytes arrived" and done:
+    def __call__(self, step: str, done: int, _total: int) -> None:
+        if step == self._step or (self._step == "bytes arrived" and done):
             die()
 
 

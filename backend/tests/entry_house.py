@@ -9,7 +9,7 @@ import pytest
 from recollect.domain.entries.entry import FACTS, EntryChange, KnownEntry, Source
 from recollect.domain.job import ENTRIES, Job, Unfinished
 from recollect.domain.markdown.entry_file import render_entries
-from recollect.domain.model import Entry, NewTurn
+from recollect.domain.model import Append, Entry, NewTurn
 from recollect.infra.journal.entry_files import SqlEntryFileStore
 from recollect.infra.journal.jobs import SqlJobStore
 from recollect.service.vault.entry_edits import EntryTaker
@@ -130,5 +130,5 @@ class House:
 @asynccontextmanager
 async def entry_house(folder: Path) -> AsyncIterator[House]:
     async with Journal(folder / "journal.db") as journal:
-        await journal.threads.add_turn("t1", NewTurn("user", "Hi.", START, "ann"), user_id="ann")
+        await journal.threads.append(Append("default", "t1", [NewTurn("user", "Hi.", START, "ann")], "ann"))
         yield House(journal, await new_vault(folder / "vault"))

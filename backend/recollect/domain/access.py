@@ -54,7 +54,7 @@ class Caller:
     is_hint: bool = False
     """A header named the user: an explicit `user_id` takes precedence."""
     on_acting: Callable[[str], None] = field(default=lambda user_id: None, compare=False, repr=False)
-    """Told whom the request is for, each time that is decided; it may refuse."""
+    """Called with the user whenever the request's user is determined. It may raise."""
 
     def acting_for(self, user_id: str | None, *hints: str | None) -> str | None:
         """The user a request is about; None: nobody was named, so it is the operator.
@@ -101,5 +101,5 @@ def _decoded(part: str) -> bytes:
 
 
 def secret_hash(secret: str) -> str:
-    """Keys are 32 random bytes: a plain hash cannot be guessed back."""
+    """Digest of a key. A plain hash is enough: keys are 32 random bytes."""
     return hashlib.sha256(secret.encode()).hexdigest()

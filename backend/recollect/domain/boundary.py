@@ -21,16 +21,16 @@ from recollect.domain.recall.words import words_asked_for, words_in
 _ENOUGH_SAID = 20
 """The least weight of a message that can start a topic: a shorter one may be a follow-up."""
 _COUNTED = 1_000
-"""So many characters of a message count, for a memcell's length and topic: what is longer was pasted or fetched."""
+"""Characters of a message that count for length and topic; longer text was probably pasted or fetched."""
 _COUNTED_OF_ANSWER = 60
-"""And so many of an assistant's answer: facts come from people's words, and cells should hold enough of these."""
+"""The same for an assistant's answer. Fewer: facts come from people's words, so a cell should hold many of these."""
 _KNOWN_SHARE = 0.25
 """A message with a smaller share of known words starts a topic."""
 
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """Closes the stretch from the cut before it (or the start) up to, not including, `turns[end]`."""
+    """Closes the turns from the cut before it (or the start) up to, not including, `turns[end]`."""
 
     end: int
     reason: str
@@ -67,7 +67,7 @@ def cuts_by_rules(turns: Sequence[Turn], rules: BoundaryRules) -> list[Cut]:
 
     A cut before a turn depends on that turn and on the turns since the last cut, on nothing else.
     So the cells are the same whether the turns come one by one, in batches or all at once.
-    A cell exceeds twice `max_turns` never, and twice `max_chars` only when it is a single turn.
+    A cell never exceeds twice `max_turns`, and exceeds twice `max_chars` only if it is a single turn.
     """
     cuts: list[Cut] = []
     cell = _OpenCell(rules)
@@ -82,8 +82,8 @@ def cuts_by_rules(turns: Sequence[Turn], rules: BoundaryRules) -> list[Cut]:
 def cuts_by_answer(answer: BoundaryAnswer, turns: Sequence[Turn], rules: BoundaryRules) -> list[Cut]:
     """Cut where the model said, of the turns that its prompt showed; past their end means their end.
 
-    A cut amid a tool call and its results moves behind the results, or waits while they are not all there.
-    What the model holds is still cut by length, and so is a stretch of twice the limits that it closed.
+    A cut between a tool call and its results moves behind the results, or waits until all have arrived.
+    What the model holds is still cut by length, and so is a cell of twice the limits that it closed.
     """
     cuts: list[Cut] = []
     start = 0
@@ -248,8 +248,8 @@ def _awaits_results(turns: Sequence[Turn]) -> bool:
     return len(turns) - 1 - caller < len(turns[caller].tool_calls or ())
 
 
-def _is_oversized(stretch: Sequence[Turn], rules: BoundaryRules) -> bool:
-    return len(stretch) > 2 * rules.max_turns or sum(map(_size, stretch)) > 2 * rules.max_chars
+def _is_oversized(turns: Sequence[Turn], rules: BoundaryRules) -> bool:
+    return len(turns) > 2 * rules.max_turns or sum(map(_size, turns)) > 2 * rules.max_chars
 
 
 def _length_cuts(turns: Sequence[Turn], start: int, end: int, rules: BoundaryRules) -> list[Cut]:

@@ -39,7 +39,7 @@ class ChatRequest:
     system_texts: tuple[str, ...] | None = None
     """A client's own system messages, in place of the preset's instructions."""
     resent: bytes | None = None
-    """Digest of all that a client sent which resends its history: what of it is new differs from call to call."""
+    """Digest of everything sent, for clients that resend their history: the new part differs between retries."""
 
     def with_texts(self) -> "ChatRequest":
         """What the parts of a message say in words is its content, too: memory works on that."""
@@ -147,7 +147,7 @@ class Conversation:
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """What was summed up for an epoch's end: all before `cut`, whose turns had this digest."""
+    """Summary for the end of an epoch: of all turns before `cut`, which had this digest."""
 
     cut: int
     digest: str
@@ -196,7 +196,7 @@ class PromptCost:
     evaluated_tokens: int | None
     time_to_first_token_ms: float | None
     cause: str | None
-    """Why the prompt was no longer what the cache held."""
+    """Why the prompt did not match the cached one."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -55,7 +55,7 @@ class OfferedSkill:
     name: str
     description: str
     origins: tuple[str, ...]
-    """Its file and its cases: once one of them is forgotten, no prompt holds it any more."""
+    """Ids of its file and its cases. If one is forgotten, prompts drop the skill."""
 
 
 SKILLS_HEADING = "Skills of this agent, each in the SKILL.md of that name (quotations):"
@@ -96,7 +96,7 @@ def _said(memory: Memory) -> str:
 
 
 def _one_line(name: str) -> str:
-    """A name from outside, without anything that could end its place in the line."""
+    """A name from outside, without characters that could end the line or the quotation."""
     kept = "".join(c for c in name if c.isprintable() and c not in "\"':[]")
     return " ".join(kept.split())[:_LONGEST_SENDER]
 

@@ -121,7 +121,7 @@ def is_content_of(name: str, content: bytes) -> bool:
 
 
 def media_type(name: str) -> str:
-    """As a browser wants to be told: a picture, whatever the bytes pretend to be."""
+    """The Content-Type for browsers: always an image type, whatever the bytes contain."""
     kind = name.rpartition(".")[2]
     return f"image/{'jpeg' if kind == 'jpg' else kind}"
 
@@ -223,7 +223,7 @@ def _decoded(text: str, place: str) -> bytes:
 
 
 IMAGE_TOKENS = 1024
-"""Models make 256 to 1,600 of a photo. What is thought too long is cut, what is too long is refused."""
+"""Models make 256 to 1,600 of a photo. Too high a guess trims the prompt; too low a guess gets it refused."""
 
 
 def image_tokens(messages: Sequence[JsonObject]) -> int:

@@ -23,7 +23,7 @@ class ChatCall:
     """None: the backend's own choice."""
     max_tokens: int | None = None
     options: JsonObject = field(default_factory=dict)
-    """Whatever else the caller asked for, under OpenAI's names: temperature, stop, tools, response_format, …"""
+    """The caller's other options, under OpenAI's names: temperature, stop, tools, response_format, …"""
     choices: int = 1
     session: str | None = None
     """Names the thread for the backend's cache: the same for its whole life. None for a one-off call."""

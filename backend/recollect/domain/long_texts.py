@@ -7,7 +7,7 @@ from typing import Any
 LONG = 256 * 1024
 """Characters. Fewer are written in less than two milliseconds."""
 _PER_VALUE = 64
-"""A value costs as much as so many characters."""
+"""Cost of one value, in characters."""
 
 
 def is_long(value: Any) -> bool:

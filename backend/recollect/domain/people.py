@@ -72,7 +72,7 @@ class Preset:
 
     @property
     def revision(self) -> str:
-        """Equal for presets that ask the same of a model, whatever they are called."""
+        """Digest of what a preset asks of a model, without its name."""
         asked = [
             self.instructions, self.persona, self.temperature, self.max_tokens, self.model, self.backend,
         ]  # fmt: skip
@@ -295,7 +295,7 @@ class PeopleFile(WrittenFile):
 
     path: str
     holds: Preset | Preferences | None
-    """What is in force; None where it was deleted and the file has yet to go."""
+    """The current value; None: deleted, and the file must still be removed."""
     revision: int
     """Counts the changes of what is in force."""
     written: int = 0

@@ -179,7 +179,8 @@ class Instructions:
 
     texts: tuple[str, ...] = ()
     tag: str | None = None
-    """Tells the prompts of threads apart from their first byte on, for backends that choose a cache by likeness."""
+    """Tells the prompts of threads apart from their first byte on, for backends that pick the cache slot
+    with the longest common prefix."""
 
     def system_message(self) -> str:
         """Byte-identical for as long as the instructions are the same; different as soon as they differ."""

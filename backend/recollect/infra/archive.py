@@ -51,7 +51,7 @@ def _add(tar: tarfile.TarFile, name: str, content: bytes) -> None:
 
 
 def unpack(archive: Path, folder: Path | None, progress: Progress) -> int:
-    """Compare everything with the manifest, and unpack it into `folder`, if one is given. Returns how many files.
+    """Check all files against the manifest; with `folder`, unpack them there. Returns the number of files.
 
     Raises HomeUnusable where the archive is damaged.
     """

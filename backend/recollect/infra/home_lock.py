@@ -29,7 +29,7 @@ class Holder:
 
 
 class HomeLock:
-    """Held from `acquire` to `release`, or to the end of the process, whatever ends it."""
+    """Held from `acquire` to `release`, or until the process ends in any way."""
 
     def __init__(self, home: Path) -> None:
         self._home = home
@@ -112,7 +112,7 @@ def return_free_memory() -> None:
         trim(0)
 
 
-def limit_arenas(count: int = 2) -> None:
+def limit_arenas() -> None:
     """Let all threads share few heaps; by default each takes one of its own and keeps what it freed.
 
     Arrow's own allocator keeps even more: it is told to use these heaps, unless somebody chose another.
@@ -121,4 +121,4 @@ def limit_arenas(count: int = 2) -> None:
     os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")
     set_option: Callable[[int, int], int] | None = getattr(ctypes.CDLL(None), "mallopt", None)
     if set_option is not None and hasattr(ctypes.CDLL(None), "malloc_trim"):
-        set_option(_M_ARENA_MAX, count)
+        set_option(_M_ARENA_MAX, 2)

@@ -50,7 +50,7 @@ class ImageFiles:
 
     @in_thread("listed", "an image")
     def names(self, space: str, user_id: str) -> set[str]:
-        """Of all images of a user. Whatever else is in the folder is a person's."""
+        """Names of all images of a user. Other files in the folder are a person's."""
         self._vault.refuse_if_missing()
         folder = images_folder(space, user_id)
         try:

@@ -164,13 +164,13 @@ class JobEngine:
         return job
 
     async def hasten(self, job_ids: Sequence[int]) -> None:
-        """These are due now, and so is whatever is before them in their lanes; but not what waits after a failure."""
+        """Make these jobs due now, with all jobs before them in their lanes. Jobs in backoff keep waiting."""
         now = self._clock()
         if await self._store.hasten(job_ids, now):
             self.notify(now)
 
     async def owners_behind(self, jobs: int) -> set[tuple[str, str]]:
-        """Space and id of every user for whose threads so many jobs or more are due and wait, a second ago at most."""
+        """Space and id of each user with at least `jobs` due jobs. Counted at most once a second."""
         now = self._clock()
         if self._counted is None or not 0 <= now - self._counted < _COUNT_MS:
             self._counted = now

@@ -22,7 +22,7 @@ class Ledger:
 
     @in_thread("read", "the ledger")
     def read(self) -> Remembered:
-        """Nothing, where there is no ledger."""
+        """All that is recorded; nothing if there is no ledger."""
         remembered = Remembered()
         if self.is_there():
             with self.path.open(encoding="utf-8", errors="replace") as lines:

@@ -47,8 +47,10 @@ class Metrics:
         )
         self.index_damaged = gauge("recollect_index_damaged", "Owners whose index was damaged and rebuilt.")
         self.embedded = gauge("recollect_embedded_texts", "Texts embedded since the start.")
-        self.hand_edits = gauge(
-            "recollect_hand_edits", "Hand edits since the start, by outcome.", ["outcome"]
+        self.transcript_edits = gauge(
+            "recollect_transcript_edits",
+            "Hand edits of transcripts since the start, by outcome.",
+            ["outcome"],
         )
         self.prompt_tokens = counter(
             "recollect_prompt_tokens",

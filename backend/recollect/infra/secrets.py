@@ -46,7 +46,7 @@ _PIECE, _OVERLAP = 1000, 250
 
 
 _AT_ONCE, _LONGEST = 100_000, 128
-"""Characters to search in one call, which holds up every other thread; and more than a card or a line of a key has."""
+"""Characters searched per call, which holds the GIL; and the longest match: more than a card or a line of a key."""
 
 
 def mask_secrets(text: str) -> tuple[str, int]:

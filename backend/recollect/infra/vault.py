@@ -78,7 +78,7 @@ class Vault:
         try:
             self._settle_leftovers(leftovers(self.root), self._opened)
         except OSError as error:
-            _log.warning("leftovers of interrupted writes cannot be looked for: %s", error)
+            _log.warning("can't list leftovers of interrupted writes: %s", error)
 
     @in_thread("written")
     def recreate(self) -> None:
@@ -98,7 +98,7 @@ class Vault:
         return self._last_failure
 
     def is_there(self) -> bool:
-        """A folder without our mark is an empty mount point, or somebody else's."""
+        """Whether the folder has our mark. Without it, it may be an empty mount point or a foreign folder."""
         return (self.root / _MARKER).is_file()
 
     async def read(self, path: str) -> str | None:
@@ -138,7 +138,7 @@ class Vault:
         return any(self.root.glob(f"*/users/*/threads/*/*{SUFFIX}"))
 
     def is_own(self, path: str, digest: str) -> bool:
-        """Whether this is what we put there last, since the start and as far as it is remembered."""
+        """Whether the file is our last write. False also for writes before the start or too long ago."""
         return self._own.get(path) == digest
 
     @in_thread("written")
@@ -311,7 +311,7 @@ class Vault:
 
     @in_thread("written")
     def remove_leftovers(self, folder: str) -> None:
-        """Remove what interrupted writes left below a folder, whoever wrote it.
+        """Remove leftovers of interrupted writes below a folder.
 
         What this process wrote just now is left: it may be about to be put in place.
         """

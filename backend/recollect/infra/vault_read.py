@@ -96,7 +96,7 @@ SUFFIX = ".md"
 """Of the files that we write."""
 _AT_ONCE = 1_000_000
 _COARSEST_CLOCK_NS = 2_000_000_000
-"""Disks tell times of writing this coarsely, at worst."""
+"""The coarsest resolution of modification times on common file systems."""
 _FOLDER = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_CLOEXEC
 _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 """Not blocking: a pipe that nobody writes to would be waited for without end."""
@@ -176,7 +176,7 @@ def _open_followed(root: Path, path: str) -> int:
 
 
 def _open(root: Path, path: str) -> int:
-    """Folder by folder, through no link: one that is put in the way in this very moment leads nowhere."""
+    """Open folder by folder without following links, so that a link created meanwhile can't redirect it."""
     *folders, name = path.split("/")
     at = os.open(root, _FOLDER)
     try:
@@ -250,7 +250,7 @@ def _below(root: Path, folder: str, *, hidden: bool) -> Iterator[tuple[str, File
 
 
 def bytes_below(folder: Path) -> int:
-    """Of all files there, links left alone; what can't be read, or goes meanwhile, counts nothing."""
+    """Size of all files below the folder. Links and unreadable files count nothing."""
     total, folders = 0, [str(folder)]
     while folders:
         with suppress(OSError), os.scandir(folders.pop()) as entries:
@@ -311,7 +311,7 @@ def discard(path: Path) -> None:
     try:
         path.unlink(missing_ok=True)
     except OSError as error:
-        _log.warning("%s could not be removed: %s; it goes with a later write into its folder", path, error)
+        _log.warning("could not remove %s: %s; a later write to its folder removes it", path, error)
 
 
 BESIDE = ".tmp"

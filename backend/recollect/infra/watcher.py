@@ -59,7 +59,7 @@ class VaultWatcher:
                 self._stop.set()
 
     def _watch(self) -> Iterator[set[str]]:
-        """Everything up to the moment at which the vault is another one, or gone. Runs in a thread of its own."""
+        """Report changes until the vault is replaced or gone. Runs in its own thread."""
         if (watched := self._identity()) is None:
             return
         began = False

@@ -237,20 +237,15 @@ class Entries:
     async def delete_entry(self, caller: Caller, entry_id: str, user_id: str | None = None) -> Deletion:
         """Forget an entry for good: it is never derived again. What it superseded holds again.
 
-        What was made of it alone goes along; what was made of others too loses it, and is made again by what follows.
+        Entries derived only from it are deleted too. Entries with other sources lose this one, and a queued job derives
+        them again.
         """
-        went_along: dict[str, KnownEntry] = {}
 
         async def attempt() -> Deletion:
             deletion = await self.what_goes(caller, entry_id, user_id)
-            known, alone, put = deletion.known, deletion.goes_along, deletion.changes
-            went_along.update({each.entry_id: each for each in alone})
-            if alone:
-                # First, and not kept as a deletion: the same line may come of other entries one day.
-                ids = tuple(each.entry_id for each in alone)
-                await self._apply(known, "person", "what it was made of was deleted", (), ids)
-            await self._apply(known, "person", "deleted by a person", put, (entry_id,), keep_deleted=True)
-            return Deletion(known, tuple(went_along.values()), put)
+            cause, put = "deleted by a person", deletion.changes
+            await self._apply(deletion.known, "person", cause, put, (entry_id,), keep_deleted=True)
+            return deletion
 
         return await _retried(attempt)
 

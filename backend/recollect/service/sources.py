@@ -85,7 +85,7 @@ class Reason:
     quotes: tuple[Quote, ...]
     made_of: tuple["Reason", ...] = ()
     left_out: int = 0
-    """Origins that are told already, are gone, or would make the chain too long."""
+    """Origins left out: shown already, gone, or beyond the limit of the chain."""
 
     @property
     def strategy(self) -> str:
@@ -196,7 +196,7 @@ class EntryView:
                 places.setdefault(source.thread_in(self.space), set()).add(number)
         found: dict[Source, Turn] = {}
         for thread, numbers in places.items():
-            for first, last in _stretches(numbers):
+            for first, last in _ranges(numbers):
                 for placed in await self._transcripts.turns(thread, first, last):
                     source = Source(thread.user_id, thread.thread_id, placed.turn.turn_id)
                     found[source] = placed.turn
@@ -232,7 +232,7 @@ class EntryView:
         return None
 
 
-def _stretches(numbers: Iterable[int]) -> Iterator[tuple[int, int]]:
+def _ranges(numbers: Iterable[int]) -> Iterator[tuple[int, int]]:
     ordered = sorted(numbers)
     first = last = ordered[0]
     for number in ordered[1:]:

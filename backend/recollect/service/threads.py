@@ -162,7 +162,7 @@ async def update_thread(
 
 
 @dataclass(frozen=True, slots=True)
-class Stretch:
+class TurnPage:
     """Turns that follow each other, oldest first, and whether the thread has others on either side."""
 
     turns: list[Turn]
@@ -172,7 +172,7 @@ class Stretch:
 
 async def turns_near(
     threads: SqlThreadStore, thread: ThreadRef, turn_id: str, count: int, where: Literal["around", "after"]
-) -> Stretch:
+) -> TurnPage:
     """Up to `count` turns, half of them before this one, or all right after it. It may be forgotten: its place stays."""
     place = turn_number(turn_id)
     if place is None:
@@ -184,7 +184,7 @@ async def turns_near(
     earlier = [turn for turn in found if (turn_number(turn.turn_id) or 0) < place]
     later = found[len(earlier) :]
     kept = earlier[max(0, len(earlier) - before) :] + later[:onwards]
-    return Stretch(kept, older=len(earlier) > before, newer=len(later) > onwards)
+    return TurnPage(kept, older=len(earlier) > before, newer=len(later) > onwards)
 
 
 async def add_turn(threads: SqlThreadStore, thread: ThreadRef, turn: NewTurn) -> tuple[Turn, bool]:
@@ -288,7 +288,7 @@ async def flush_thread(
     user_id: str | None,
     seconds: float,
 ) -> Flushed:
-    """Close the buffer, have all made of it now that can be, and wait for that, at most so many seconds."""
+    """Close the buffer, run its extraction now, and wait for it, at most `seconds`."""
     thread = await owned_thread(threads, caller, thread_id, user_id)
     until = time.monotonic() + seconds
     before = {cell.memcell_id for cell, _ in await cells.list_cells(thread.ref)}
@@ -304,7 +304,7 @@ async def flush_thread(
 
 
 def _failure(states: Mapping[str, list[StrategyState]]) -> str | None:
-    """In words, where a strategy has failed for good: whoever waits for a flush must not take that for success."""
+    """The error of a strategy that failed for good, so that a flush does not report success."""
     failed = sorted({each.strategy for told in states.values() for each in told if each.state == "failed"})
     return f"failed and set aside: {', '.join(failed)}" if failed else None
 

@@ -117,7 +117,7 @@ class Verifier:
         return paths
 
     async def _gaps(self, thread: Thread, parts: list[StoredPart]) -> list[str]:
-        """Report parts that don't follow one another, with turns in between. A gap of forgotten turns is no loss."""
+        """Report parts out of order, or with turns missing in between. A gap of forgotten turns is fine."""
         problems = []
         number, first = 1, 1
         for part in parts:

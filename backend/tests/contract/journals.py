@@ -6,7 +6,7 @@ from typing import Any, Self
 
 from recollect.domain.boundary import memcell_id
 from recollect.domain.job import Job, JobSpec
-from recollect.domain.model import Append, Memcell, NewTurn, Receipt, ThreadRef, Turn
+from recollect.domain.model import Append, Memcell, NewTurn, Receipt, Thread, ThreadRef, Turn
 from recollect.failpoints import FailPoints
 from recollect.infra.job_engine import Handler, JobEngine
 from recollect.infra.journal.cells import SqlCellStore
@@ -112,8 +112,18 @@ class Journal:
         """Append these texts, without message ids."""
         return await self.threads.append(Append(space, thread_id, [said(text) for text in texts], user_id))
 
+    async def history(self, thread_id: str, max_turns: int | None = None, **whose: str) -> list[Turn]:
+        """As `THREADS.get_history`, by `space` and `user_id`."""
+        return await self.threads.get_history(await self.threads.meant(thread_id, **whose), max_turns)
+
     async def texts(self, thread_id: str, *, space: str = "default") -> list[str]:
-        return [turn.content for turn in await self.threads.get_history(thread_id, space=space)]
+        return [turn.content for turn in await self.history(thread_id, space=space)]
+
+    async def update(self, thread_id: str, changes: dict[str, Any]) -> Thread:
+        return await self.threads.update(await self.threads.meant(thread_id), changes)
+
+    async def delete(self, thread_id: str, **whose: str) -> int:
+        return await self.threads.delete(await self.threads.meant(thread_id, **whose))
 
 
 def said(text: str, message_id: str | None = None, *, timestamp: int = START) -> NewTurn:

@@ -9,13 +9,14 @@ from recollect.domain.job import BOUNDARY, FLUSH, TRANSCRIBE, JobSpec
 from recollect.domain.model import Append, Memcell, NewTurn, ThreadRef, Turn
 from recollect.domain.strategy import ClosedCell
 from recollect.errors import InvalidInput, NotFound
+from recollect.service.threads import add_turn
 from tests.contract.journals import BOUNDARY_EVERY, PAUSE_MS, Journal, cell_of
 from tests.fakes import START
 
 
 async def filled(journal: Journal, *texts: str) -> list[Turn]:
     await journal.add("t1", *texts)
-    return await journal.threads.get_history("t1")
+    return await journal.history("t1")
 
 
 async def buffered(journal: Journal, limit: int = 100) -> list[str]:
@@ -89,7 +90,9 @@ async def test_several_cells_close_together_oldest_first(journal: Journal) -> No
 async def test_what_is_closed_or_skipped_or_of_another_space_cannot_be_closed(journal: Journal) -> None:
     a, b = await filled(journal, "a", "b")
     await journal.cells.close(ThreadRef("default", "me", "t1"), [cell_of(a)], "rules")
-    skipped = await journal.threads.add_turn("t1", NewTurn("system", "be kind", START, "app"))
+    skipped, _ = await add_turn(
+        journal.threads, ThreadRef("default", "me", "t1"), NewTurn("system", "be kind", START, "app")
+    )
     await journal.add("t1", "here", space="other")
     again, both, system = cell_of(a), cell_of(a, b), cell_of(skipped)
     for space, cell in (("default", again), ("default", both), ("default", system), ("other", cell_of(b))):
@@ -117,7 +120,7 @@ async def test_two_cells_that_claim_one_turn_are_both_refused(journal: Journal) 
 
 async def test_a_forgotten_turn_cannot_be_closed(journal: Journal) -> None:
     (a,) = await filled(journal, "a")
-    await journal.threads.delete_thread("t1")
+    await journal.delete("t1")
     with pytest.raises(NotFound):
         await journal.cells.close(ThreadRef("default", "me", "t1"), [cell_of(a)], "rules")
     await journal.add("t1", "b")
@@ -145,7 +148,7 @@ async def test_closing_nothing_changes_nothing(journal: Journal) -> None:
 async def test_forgetting_takes_buffer_and_cells_along(journal: Journal) -> None:
     a, _ = await filled(journal, "a", "b")
     await journal.cells.close(ThreadRef("default", "me", "t1"), [cell_of(a)], "rules")
-    await journal.threads.delete_thread("t1")
+    await journal.delete("t1")
     assert await journal.cells.count_buffered(ThreadRef("default", "me", "t1")) == 0
     assert await journal.cells.list_cells(ThreadRef("default", "me", "t1")) == []
 

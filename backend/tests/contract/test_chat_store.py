@@ -52,7 +52,7 @@ class Chats(Journal):
         return {job.kind for job in await self.waiting()}
 
     async def turns(self, thread: str = "t") -> list[tuple[str, str, str]]:
-        return [(turn.role, turn.content, turn.status) for turn in await self.threads.get_history(thread)]
+        return [(turn.role, turn.content, turn.status) for turn in await self.history(thread)]
 
 
 @pytest.fixture
@@ -273,7 +273,7 @@ async def test_the_receipts_of_a_stretch_come_by_turn(journal: Chats) -> None:
         asked = await journal.ask(text)
         await journal.send(asked, text)
         await journal.answer(asked, f"to {text}", detail={"cached_tokens": len(text)})
-    some = (await journal.threads.get_history("t"))[1:5]
+    some = (await journal.history("t"))[1:5]
     found = await journal.chats.receipts(ThreadRef("default", "ann", "t"), some)
     assert {turn: receipt["cached_tokens"] for turn, receipt in found.items()} == {"t-2": 3, "t-4": 3}
     assert await journal.chats.receipts(ThreadRef("other", "ann", "t"), some) == {}
@@ -320,7 +320,7 @@ async def test_a_thread_that_is_forgotten_takes_everything_with_it(journal: Chat
     asked = await journal.ask("one", key="k")
     await journal.send(asked, "one", block=ContextBlock("[Context]"), block_position=1)
     await journal.answer(asked, "first")
-    await journal.threads.delete_thread("t")
+    await journal.delete("t")
     again = await journal.ask("two")
     found = await journal.chats.conversation(again, 10)
     assert (found.path, found.epoch, found.last_prompt) == ((), None, None)

@@ -21,10 +21,10 @@ SYSTEM = NewTurn("system", "be kind", START, "app")
 
 async def test_every_message_is_counted_where_it_is(journal: Journal) -> None:
     await journal.threads.append(Append("default", "t1", [said("a"), said("b"), said("c"), SYSTEM]))
-    a, *_ = await journal.threads.get_history("t1")
+    a, *_ = await journal.history("t1")
     await journal.cells.close(ThreadRef("default", "me", "t1"), [cell_of(a)], "rules")
     await journal.add("t2", "d", "e")
-    await journal.threads.delete_thread("t2")
+    await journal.delete("t2")
     found = await journal.coverage.coverage(space="default")
     assert (found.messages, found.buffered, found.celled, found.skipped) == (6, 2, 1, 1)
     assert (found.forgotten, found.missing, found.doubled, found.missing_turns) == (2, 0, 0, ())
@@ -33,8 +33,8 @@ async def test_every_message_is_counted_where_it_is(journal: Journal) -> None:
 async def test_what_a_strategy_has_still_to_work_on_is_not_extracted(journal: Journal) -> None:
     await journal.add("t1", "a", "b", "c")
     await journal.add("t2", "d")
-    a, b, c = await journal.threads.get_history("t1")
-    (d,) = await journal.threads.get_history("t2")
+    a, b, c = await journal.history("t1")
+    (d,) = await journal.history("t2")
     waiting, worked = cell_of(a, b), cell_of(c)
     await journal.cells.close(ThreadRef("default", "me", "t1"), [waiting, worked], "rules")
     await journal.cells.close(ThreadRef("default", "me", "t2"), [cell_of(d, thread_id="t2")], "rules")
@@ -54,7 +54,7 @@ async def test_a_session_a_user_and_a_space_are_counted_alone(journal: Journal) 
     await journal.add("t1", "a", "b", user_id="ann")
     await journal.add("t2", "c", user_id="bob")
     await journal.add("t3", "d", user_id="bob")
-    await journal.threads.delete_thread("t3")
+    await journal.delete("t3")
     await journal.add("t1", "e", "f", "g", space="two")
     for asked, counted in (
         ({"space": "default"}, (4, 3, 1)),
@@ -72,9 +72,9 @@ async def test_a_session_a_user_and_a_space_are_counted_alone(journal: Journal) 
 async def test_the_digest_is_the_same_for_the_same_words(journal: Journal) -> None:
     await journal.add("t1", "a", "b")
     before = await journal.coverage.coverage(space="default")
-    a, b = await journal.threads.get_history("t1")
+    a, b = await journal.history("t1")
     await journal.cells.close(ThreadRef("default", "me", "t1"), [cell_of(a, b)], "rules")
-    await journal.threads.update_thread("t1", {"title": "x"})
+    await journal.update("t1", {"title": "x"})
     assert (await journal.coverage.coverage(space="default")).digest == before.digest
 
 
@@ -98,15 +98,15 @@ async def test_the_digest_differs_for_other_words_order_or_thread(journal: Journ
 async def test_a_space_that_holds_anything_is_named_and_the_default_always(journal: Journal) -> None:
     await journal.add("t1", "a", space="one")
     await journal.add("t1", "a", space="two")
-    await journal.threads.delete_thread("t1", space="two")
+    await journal.delete("t1", space="two")
     assert await journal.coverage.spaces() == ["default", "one", "two"]
 
 
 async def test_a_sound_journal_contradicts_itself_nowhere(journal: Journal) -> None:
     await journal.add("t1", "a", "b", "c")
-    a, *_ = await journal.threads.get_history("t1")
+    a, *_ = await journal.history("t1")
     await journal.cells.close(ThreadRef("default", "me", "t1"), [cell_of(a)], "rules")
-    await journal.threads.delete_thread("t1")
+    await journal.delete("t1")
     await journal.add("t1", "d")
     assert await journal.coverage.inconsistencies() == []
 
@@ -179,5 +179,5 @@ async def _take(journal: Journal, space: str, step: tuple[object, ...]) -> int:
             if cell.turn_ids:
                 await journal.cells.close(ThreadRef(space, "me", thread_id), [cell], "rules")
         case ("forget", str(thread_id)):
-            await journal.threads.delete_thread(thread_id, space=space)
+            await journal.delete(thread_id, space=space)
     return 0

@@ -56,7 +56,7 @@ async def test_forgetting_one_of_two_users_with_one_thread_id_leaves_the_others_
             json.dumps({quoted: "d"}),
         )
     await store.forget_turns(ThreadRef("default", "bob", "t1"), ["t-1"])
-    await journal.threads.delete_thread("t1", user_id="bob")
+    await journal.delete("t1", user_id="bob")
     assert [known.entry_id for known in await journal.entries.list_entries("default")] == ["ca-ann"]
     assert await journal.database.read("SELECT text FROM context_blocks") == [{"text": "block 0"}]
     found = await journal.database.read("SELECT DISTINCT user_id FROM tombstones")

@@ -30,7 +30,7 @@ class Conversations(Journal):
         return await self.chains.in_the_middle("default", "ann", digests(turns), longer_than, thread)
 
     async def edit(self, thread: str, turn_id: str, words: str) -> None:
-        turn = await self.threads.get_turn(thread, turn_id)
+        turn = await self.threads.turn(await self.threads.meant(thread), turn_id)
         assert turn is not None
         await self.transcripts.revise(ThreadRef("default", "ann", thread), [replace(turn, content=words)], {})
 
@@ -179,7 +179,7 @@ async def test_an_edited_message_is_known_by_its_old_words_and_its_new_ones(
 async def test_what_was_forgotten_is_not_known(conversations: Conversations) -> None:
     await conversations.say("t1", asks("hello"), answers("hi"))
     assert len(await conversations.begun(asks("hello"))) == 1
-    await conversations.threads.delete_thread("t1")
+    await conversations.delete("t1")
     assert await conversations.begun(asks("hello")) == []
     await conversations.say("t1", asks("hello"), answers("hi"))
     assert turn_ids(await conversations.begun(asks("hello"), answers("hi"))) == [("t1", "t-4")]
@@ -257,5 +257,5 @@ async def test_what_was_said_leaves_no_digest_behind(conversations: Conversation
     await conversations.say("t1", *exchanges(3))
     await conversations.begun(*exchanges(3))
     assert await conversations.database.read("SELECT count(*) AS n FROM chains") == [{"n": 6}]
-    await conversations.threads.delete_thread("t1")
+    await conversations.delete("t1")
     assert await conversations.database.read("SELECT count(*) AS n FROM chains") == [{"n": 0}]

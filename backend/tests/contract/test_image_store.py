@@ -92,6 +92,6 @@ async def test_what_any_thread_of_a_user_shows_is_referred_to_until_it_is_forgot
     await show(journal, "t4", CAT_NAME, DOG_NAME)
     await show(journal, "t5", DOG_NAME)
     assert await journal.threads.images_shown(*ANN) == {CAT_NAME, DOG_NAME}
-    await journal.threads.delete_thread("t3")
-    await journal.threads.delete_thread("t4")
+    await journal.delete("t3")
+    await journal.delete("t4")
     assert await journal.threads.images_shown(*ANN) == {DOG_NAME}

@@ -176,7 +176,7 @@ async def test_what_was_read_before_an_edit_is_not_recorded(books: Books) -> Non
 async def test_tags_that_change_while_words_are_indexed_leave_them_stale(books: Books) -> None:
     await books.add("t1", "one")
     seen = await books.seen("t1")
-    await books.threads.update_thread("t1", {"tags": ["work"]})
+    await books.threads.update(await books.threads.meant("t1"), {"tags": ["work"]})
     assert await books.ledger.record_words(G, seen, 1, 0)
     seen = await books.seen("t1")
     assert (seen.is_stale, seen.thread.tags) == (True, ("work",))
@@ -185,7 +185,7 @@ async def test_tags_that_change_while_words_are_indexed_leave_them_stale(books: 
 async def test_nothing_is_recorded_for_a_thread_that_took_the_place_of_another(books: Books) -> None:
     await books.add("t1", "one")
     seen = await books.seen("t1")
-    await books.threads.delete_thread("t1")
+    await books.threads.delete(await books.threads.meant("t1"))
     assert not await books.ledger.record_words(G, seen, 1, 0)
     await books.add("t1", "two", user_id="bob")
     await books.add("t2", "two")
@@ -199,7 +199,7 @@ async def test_nothing_is_recorded_for_a_thread_that_took_the_place_of_another(b
 async def test_a_thread_that_is_made_again_has_nothing_indexed(books: Books) -> None:
     await books.add("t1", "one")
     await books.record("t1", 1, 1)
-    await books.threads.delete_thread("t1")
+    await books.threads.delete(await books.threads.meant("t1"))
     books.clock.advance(1)
     await books.add("t1", "two")
     seen = await books.seen("t1")
@@ -270,7 +270,7 @@ async def test_turns_exist_until_they_are_forgotten_and_for_their_owner_alone(bo
     assert await books.ledger.existing("default", owner, asked) == {("t1", 1), ("t1", 2)}
     assert await books.ledger.existing("default", "somebody else", asked) == set()
     assert await books.ledger.existing("acme", owner, asked) == set()
-    await books.threads.delete_thread("t1", space="default")
+    await books.threads.delete(await books.threads.meant("t1", space="default"))
     assert await books.ledger.existing("default", owner, asked) == set()
 
 

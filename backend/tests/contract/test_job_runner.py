@@ -160,12 +160,6 @@ async def test_jobs_are_listed_oldest_first_by_space_and_state(bench: Bench) -> 
     assert await listed(space=None, lane="two") == [two]
 
 
-async def test_a_users_jobs_are_those_of_the_users_threads(bench: Bench) -> None:
-    ids = [await bench.queue("one", due=60_000, owner=name) for name in ("ann", "bob")]
-    listed = await bench.runner.list_jobs(space="default", user_id="ann")
-    assert [job.job_id for job in listed] == ids[:1]
-
-
 async def test_jobs_are_counted_by_state_and_those_that_wait_after_an_error_are_in_trouble(
     bench: Bench,
 ) -> None:

@@ -40,7 +40,7 @@ async def test_a_turn_that_is_not_final_and_what_follows_it_wait(journal: Journa
 
 async def test_a_cell_belongs_to_the_places_that_hold_its_last_turn(journal: Journal) -> None:
     await journal.add("t1", *"abcd")
-    a, b, c, d = await journal.threads.get_history("t1")
+    a, b, c, d = await journal.history("t1")
     cells = [cell_of(a, b, c), cell_of(d)]
     await journal.cells.close(ThreadRef("default", "me", "t1"), cells, "rules")
     assert await journal.transcripts.cells(ThreadRef("default", "me", "t1"), 1, 2) == []
@@ -68,7 +68,7 @@ async def test_a_memcell_that_is_not_written_makes_the_part_of_its_last_turn_sta
     await journal.add("t1", *"abcd")
     await write_part(journal)
     await write_part(journal, replace(PLANNED, part=2, first_position=3, last_position=4))
-    a, b, c, _ = await journal.threads.get_history("t1")
+    a, b, c, _ = await journal.history("t1")
     await journal.cells.close(ThreadRef("default", "me", "t1"), [cell_of(a, b, c)], "rules")
     assert await stale(journal) == [2]
     await write_part(journal, replace(PLANNED, part=2, first_position=3, last_position=4))
@@ -90,7 +90,7 @@ async def test_a_thread_that_is_deleted_takes_its_parts_along(journal: Journal, 
     await journal.transcripts.announce(ThreadRef("default", "me", "t1"), PLANNED)
     if not late:
         await journal.transcripts.record(ThreadRef("default", "me", "t1"), WRITTEN, [])
-    await journal.threads.delete_thread("t1")
+    await journal.delete("t1")
     if late:
         await journal.transcripts.record(ThreadRef("default", "me", "t1"), WRITTEN, [])
     assert await journal.transcripts.parts(ThreadRef("default", "me", "t1")) == []
@@ -108,7 +108,7 @@ async def test_tombstones_name_numbers_and_keys_and_no_words_and_are_one_owners(
     for user_id, message_ids in (("ann", ["m1"]), ("bob", ["m2", "m3"])):
         turns = [said("secret", message_id) for message_id in message_ids]
         await journal.threads.append(Append("default", "t1", turns, user_id))
-        await journal.threads.delete_thread("t1")
+        await journal.delete("t1")
     found = await journal.transcripts.tombstones("default", "bob", key_within_user("default", "t1"))
     assert found == [(1, message_key("m2")), (2, message_key("m3"))]
 
@@ -131,18 +131,18 @@ async def test_every_finished_part_is_known_with_all_that_may_stand_there(journa
 
 async def test_a_revision_changes_words_and_nothing_else(journal: Journal) -> None:
     await journal.add("t1", "a", "b")
-    first, second = await journal.threads.get_history("t1")
+    first, second = await journal.history("t1")
     edited = replace(first, content="A", sender_id="eve", reasoning="why", edited=True)
     await journal.add("t2", "a")
     assert await journal.transcripts.revise(ThreadRef("default", "me", "t1"), [edited], {}) == 1
-    assert await journal.threads.get_history("t1") == [edited, second]
+    assert await journal.history("t1") == [edited, second]
     counted = await journal.database.read("SELECT revision FROM threads ORDER BY thread_id")
     assert [row["revision"] for row in counted] == [1, 0]
 
 
 async def test_after_a_revision_nothing_is_missing_and_nothing_contradicts(journal: Journal) -> None:
     await journal.add("t1", "a", "b")
-    first, _ = await journal.threads.get_history("t1")
+    first, _ = await journal.history("t1")
     await journal.cells.close(ThreadRef("default", "me", "t1"), [cell_of(first)], "rules")
     before = await journal.coverage.coverage(space="default")
     await journal.transcripts.revise(
@@ -158,7 +158,7 @@ async def test_a_revision_of_another_message_or_of_a_thread_that_is_gone_changes
     journal: Journal,
 ) -> None:
     await journal.add("t1", "a")
-    (turn,) = await journal.threads.get_history("t1")
+    (turn,) = await journal.history("t1")
     other = replace(turn, message_id="other", content="A")
     assert await journal.transcripts.revise(ThreadRef("default", "me", "t1"), [other], {}) == 0
     assert await journal.transcripts.revise(ThreadRef("default", "me", "gone"), [turn], {"title": "x"}) == 0
@@ -173,7 +173,7 @@ async def test_a_revised_header_makes_part_one_stale(
     journal: Journal, header: dict[str, Any], title: str | None, tags: tuple[str, ...]
 ) -> None:
     await journal.add("t1", "a", "b")
-    await journal.threads.update_thread("t1", {"title": "Marta", "tags": ["family"]})
+    await journal.update("t1", {"title": "Marta", "tags": ["family"]})
     state = await journal.transcripts.state(ThreadRef("default", "me", "t1"))
     assert state is not None
     await write_part(journal, replace(PLANNED, header_revision=state.header_revision))

@@ -103,10 +103,10 @@ def moves_in_halves(sent: list[Json], said: list[str]) -> None:
 
 async def history_is_cut_at_its_old_end(home: Home, turns: int) -> None:
     """`get_history` and the route agree: at most `max_turns`, the newest always among them, oldest first."""
-    everything = await home.app.THREADS.get_history("t")
+    everything = await home.app.THREADS.get_history(await home.app.THREADS.meant("t"))
     assert len(everything) == turns
     for most in (1, 2, 7, turns - 1, turns, turns + 1, 10 * turns):
-        history = await home.app.THREADS.get_history("t", most)
+        history = await home.app.THREADS.get_history(await home.app.THREADS.meant("t"), most)
         assert [turn.turn_id for turn in history] == [turn.turn_id for turn in everything[-most:]]
         answer = (await home.client.get("/api/v1/threads/t/turns", params={"max_turns": most})).json()
         assert [turn["turn_id"] for turn in answer["turns"]] == [turn.turn_id for turn in history]
@@ -124,7 +124,7 @@ async def test_history_is_whole_while_turns_arrive(
         async def read() -> None:
             newest = 0
             while not done.is_set():
-                turns = await home.app.THREADS.get_history("t", 5)
+                turns = await home.app.THREADS.get_history(await home.app.THREADS.meant("t"), 5)
                 numbers = [int(turn.turn_id.removeprefix("t-")) for turn in turns]
                 assert len(numbers) <= 5
                 assert all(after == before + 1 for before, after in pairwise(numbers))

@@ -171,7 +171,7 @@ class House:
 
     async def forget(self, thread_id: str) -> None:
         """What deleting a thread, and the job that follows, do to the index."""
-        await self.journal.threads.delete_thread(thread_id)
+        await self.journal.delete(thread_id)
         await self.forgetter.forget_thread(ThreadRef("default", "ann", thread_id))
 
     async def settled(self) -> None:

@@ -100,7 +100,7 @@ class House:
         return [job for job in await self.journal.jobs.list_jobs(space=None) if job.kind == TRANSCRIPT_EDITS]
 
     async def turns(self, thread: str = "t1") -> list[Turn]:
-        return await self.journal.threads.get_history(thread)
+        return await self.journal.history(thread)
 
     async def is_sound(self) -> bool:
         verifier = Verifier(

@@ -120,7 +120,7 @@ def restored(
 ) -> list[KnownEntry]:
     """The versions that undo may restore, the latest first; with a `revision`, only that one.
 
-    Where extraction's work is undone, the entry is marked as a person's, said now: extraction would only do it again.
+    Undoing a change of extraction's marks the entry as a person's edit of now, so that extraction does not repeat it.
     What a person did themself is undone with its marks. It keeps citing the turns it cites now: they are in its history. A
     fact whose line was deleted stays off the page: a deletion can't be undone.
 

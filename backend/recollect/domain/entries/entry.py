@@ -30,7 +30,7 @@ ENTRY_KINDS = (*USER_KINDS, *AGENT_KINDS)
 _MARKS = {EPISODES: "ep", FACTS: "fa", FORESIGHT: "fo", PROFILE: "pr", CASES: "ca", SKILLS: "sk"}
 
 USER = "user"
-"""The subject of facts about the owner, whatever they are called."""
+"""The subject of facts about the owner, whatever the owner's name."""
 EVENT = "event"
 """The category of facts that only happened."""
 CORRECTED = "corrected"
@@ -83,7 +83,7 @@ class KnownEntry:
 
     @property
     def is_edited(self) -> bool:
-        """A person wrote it: its words change and it goes by a person alone. What is said later may supersede it."""
+        """A person wrote it: only a person changes or deletes it. Later statements may supersede it."""
         return self.entry.extra.get("edited") == "yes"
 
     @property
@@ -242,7 +242,7 @@ class EntryFileState(WrittenFile):
 
 @dataclass(frozen=True, slots=True)
 class FiledEntry:
-    """An entry, and the digests of its section as its file may hold it; none where it has yet to be written."""
+    """An entry, and the digests its section may have in the file; none: not written yet."""
 
     known: KnownEntry
     digests: frozenset[str] = frozenset()
@@ -331,7 +331,7 @@ def _statement(known: KnownEntry) -> tuple[str, str, str, str]:
 
 
 def is_repeated_by(known: KnownEntry, new: KnownEntry) -> bool:
-    """Whether `new` says again what held when it was said. What is said again after its end is a new entry."""
+    """Whether `new` repeats an entry that was valid at that time. A repetition after its end is a new entry."""
     return is_same_statement(known, new) and (known.ends is None or new.said < known.ends)
 
 

@@ -13,9 +13,9 @@ from recollect.domain.model import Entry
 SUPERSEDES = "supersedes"
 SUPERSEDED_BY = "superseded_by"
 REPLACES = "replaces"
-"""Under this an entry names those that its own words replaced or ended, whichever of the two holds now."""
+"""Property that lists the entries an entry's text replaced or ended, whichever is valid now."""
 ORIGINS = ("fact", "cases")
-"""Under these a line of the profile names its fact, and a skill its cases."""
+"""Properties in which a profile line names its fact, and a skill its cases."""
 NAMES_ENTRIES = frozenset([SUPERSEDES, SUPERSEDED_BY, *ORIGINS])
 
 Links = Mapping[str, str]
@@ -95,7 +95,7 @@ def superseded(entry: Entry, by: KnownEntry) -> Entry:
 
 
 def taken_out(gone: KnownEntry, others: Mapping[str, KnownEntry]) -> tuple[KnownEntry, ...]:
-    """The others as they are without `gone`: what it superseded holds again, or gives way to what superseded it."""
+    """The other entries without `gone`: those it superseded are valid again, or superseded by its successor."""
     changed: dict[str, Entry] = {}
     successor = others.get(gone.entry.extra.get(SUPERSEDED_BY, ""))
     if successor is not None:

@@ -56,7 +56,7 @@ def facts_on_page(
 ) -> dict[str, list[KnownEntry]]:
     """By heading, in the page's order: the facts that hold, those that a person pinned first, then the newest.
 
-    Not those whose line a person deleted, or whose text a line of their own repeats. So many of each fit on a page.
+    Skips facts whose line a person deleted, or whose text a person's own line repeats. Each heading has a limit.
     """
     theirs = {text_key(line.entry.text) for line in own if line.holds_at(now)}
     found: dict[str, dict[tuple[str, str], KnownEntry]] = {heading: {} for heading in HEADINGS}

@@ -163,7 +163,7 @@ def turn_ids_of(value: Any, turns: Sequence[Turn]) -> tuple[str, ...]:
 
 
 def cut_at_sentence(text: str, limit: int) -> str:
-    """At most so many characters, up to the end of a sentence where there is one."""
+    """Truncate to the limit, at the end of a sentence if there is one."""
     if len(text) <= limit:
         return text
     ends = [found.end() for found in _sentence_end.finditer(text, 0, limit)]

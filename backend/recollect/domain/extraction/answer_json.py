@@ -34,7 +34,7 @@ class Found:
 
 
 def find_object(text: str, keys: Collection[str]) -> Found:
-    """The last object that has one of the keys, whatever surrounds it; of one that is cut off, what is complete.
+    """The last JSON object with one of the keys, whatever surrounds it. A truncated one keeps its complete values.
 
     Raises ValueError, in words that never quote the text, where there is none.
     """

@@ -188,7 +188,7 @@ def _arguments(arguments: Any) -> str:
 
 
 def _without_secrets(arguments: Any, depth: int = 0) -> Any:
-    """Arguments without the values that look secret, and without what lies too deep in them to be told."""
+    """Arguments without values that look secret or are nested too deeply."""
     if not isinstance(arguments, dict | list):
         return arguments
     if depth == _DEEPEST_ARGUMENT:

@@ -35,7 +35,7 @@ def listed(known: KnownEntry) -> str:
 def known_without(memcell_id: str, facts: Sequence[KnownEntry]) -> list[KnownEntry]:
     """Of these facts and plans, those that hold, as if nothing had been made of that cell yet.
 
-    Among them is what was said after the cell: what an old conversation says that is brought in late gives way to it.
+    Among them is what was said after the cell, so that a late import of an old conversation does not override it.
     """
     mine = {fact.entry_id for fact in facts if fact.cell == memcell_id}
     return [

@@ -145,7 +145,7 @@ def prompt_digest(name: str, messages: Sequence[JsonObject]) -> str:
 
 
 def memcell_digest(template: str, cell: CellText) -> str:
-    """Names what is asked about a memcell. What is known besides, the user's name included, may change meanwhile."""
+    """Cache key of the question about a memcell. The user's name is no part of it: it may change between runs."""
     return prompt_digest("memcell", memcell_messages(template, replace(cell, user_name="")))
 
 

@@ -220,7 +220,7 @@ def _end(entry: Entry) -> tuple[str | None, tuple[str, ...]]:
 
 
 def is_loss(vanished: int, held: int) -> bool:
-    """So many gone at once from one file are no deletion."""
+    """Whether this many missing at once in one file count as a loss, not as a deletion."""
     return vanished >= _FEWEST_LOST and vanished * _SHARE >= held
 
 

@@ -33,7 +33,7 @@ _anchors = re.compile(ANCHOR).findall
 
 
 def render_markers(part: TranscriptPart) -> dict[int, list[str]]:
-    """Markers by the index of the turn that each follows: its last one, but never before an earlier marker.
+    """Markers by the index of the turn each one follows: the memcell's last turn, but never before an earlier marker.
 
     A memcell none of whose turns is here follows the marker before it, or precedes all turns (index -1).
     """

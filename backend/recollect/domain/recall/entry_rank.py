@@ -92,9 +92,11 @@ def _bounds(span: Span, now: int | None) -> tuple[int, int] | None:
 def preferred(
     corpus: Corpus, view: View, succeeded: Sequence[Succession], own: Floats, holds: Floats, total: Floats
 ) -> Floats:
-    """What an entry and its turns lack to come before another, its turns, and episodes about little else, whose place it
-    has at the time asked about, where the query is about both. What a person wrote comes before its own turns too: they
-    may say otherwise. A turn of which another fact holds that answers better keeps its place.
+    """Score to add so that the entry valid at the time asked about, with its turns, ranks above the entry it replaces.
+
+    It also ranks above that entry's turns and episodes mostly about them, where the query is about both entries. What a
+    person wrote ranks above its own turns too: they may contradict it. A turn keeps its place where another valid fact
+    of it answers better.
     """
     lacking: Floats = np.zeros(view.size, np.float32)
     if not (holds < 0).any():
@@ -129,7 +131,7 @@ def preferred(
 
 
 def _instead(place: int, linked: Mapping[int, Sequence[int]], holds: Floats) -> list[int]:
-    """What has the place of an entry at the time asked about: what came right after it or before, or after that."""
+    """The entries valid at the time asked about in place of this one: its nearest valid successors and predecessors."""
     found: list[int] = []
     waiting, seen = [place], {place}
     while waiting and len(seen) <= _MOST_OVER:
@@ -183,8 +185,8 @@ def _lines_and_facts(corpus: Corpus, view: View, own: Floats) -> EntrySources:
 def ends_of_turns(corpus: Corpus, view: View, own: Floats, now: int | None) -> tuple[Times, Times]:
     """When what a turn says ceased to hold, by its facts and plans; 0 while it holds.
 
-    First, of turns of which nothing holds any more, the latest end. Second, of the others, the end of what answers the
-    query, where nothing that holds answers better.
+    First: for turns with no valid entry left, the latest end. Second: for the other turns, the end of the entry that
+    answers the query, unless a valid one answers it better.
     """
     pairs, size = corpus.entry_sources(view), view.size
     made = corpus.is_statement[:size] & ~corpus.shows_facts[:size]
@@ -213,7 +215,7 @@ def lifted(stand_ins: EntrySources, total: Floats) -> Floats:
 
 
 _RESTATED = 0.5
-"""An entry of whose words a turn holds so many says that turn again."""
+"""Share of an entry's words in a turn from which the entry repeats the turn."""
 _LOOKED_AT = 4_000
 """Characters of a turn."""
 

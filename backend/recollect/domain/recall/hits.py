@@ -115,7 +115,7 @@ class Hit:
     places: list[int] = field(default_factory=list)
     """Of all rows that it shows, or whose ids it has."""
     until: int = 0
-    """When it ceases to hold, or what it says of what is asked; 0 where nothing says so."""
+    """When the row, or the part the query asks about, stops being valid; 0: unknown."""
     repeated: int = 0
     """How many other rows say the same; the ids of the first of them are among `message_ids`."""
 

@@ -126,7 +126,7 @@ _unspaced = re.compile(
 class Floor:
     """The least evidence that a memory is about what was asked.
 
-    Likeness is the cosine of query and memory. The figures fit all-MiniLM-L6-v2, chosen on two of LoCoMo's and six of
+    Similarity is the cosine of query and memory. The figures fit all-MiniLM-L6-v2, chosen on two of LoCoMo's and six of
     BEAM's conversations, with their own questions, with those of others, and with thirty everyday requests: of the
     requests that no memory answers, 3 to 12 % still got one (all of them without a floor), and of the evidence among
     the first five hits 97 % stayed. Standing out among the owner's own rows told far less: something always does.

@@ -27,7 +27,7 @@ Flags = npt.NDArray[np.bool_]
 Places = npt.NDArray[np.int64]
 
 _MOST_ASKING = 100
-"""So many turns, the best first, are read for what they ask and tell."""
+"""Only the best N turns are checked for questions and answers."""
 _K1, _B = 0.7, 0.6
 """BM25: how soon a repeated word stops counting, and how much long rows are held back."""
 
@@ -100,7 +100,7 @@ class Scores:
     ended: dict[int, int] = field(default_factory=dict)
     """Turns of which nothing holds any more, by their places, and since when."""
     ended_in_part: dict[int, int] = field(default_factory=dict)
-    """Turns of which what is asked about holds no more, and something else does."""
+    """Turns whose fact about the query has ended, while another is still valid; by place, and since when."""
     wants_whole: bool = False
     """Whether a summary is asked for, or a time alone: what happened then."""
 

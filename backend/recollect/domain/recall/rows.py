@@ -261,7 +261,7 @@ def end_of(entry: Entry) -> int:
 
 
 def memory_digest(text: str, ended: int) -> str:
-    """Of what a memory says, and of when it ended where it did: another one means that it was changed."""
+    """Digest of a memory's text and end. It changes when either does."""
     return digest_of_text(f"{text}\nuntil {ended}" if ended else text)
 
 

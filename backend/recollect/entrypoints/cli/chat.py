@@ -102,7 +102,7 @@ def _say_once(portal: "BlockingPortal", conversation: "Conversation", text: str,
 
 
 def _talk(portal: "BlockingPortal", conversation: "Conversation", screen: "Screen") -> None:
-    """Until somebody leaves. What goes wrong with one message is told, and the next one may go well."""
+    """Chat until the user leaves. An error of one message is shown and does not end the dialogue."""
     with suppress(ImportError):
         import readline  # noqa: F401 - makes input() a line that can be edited
     screen.note(f"{_place(conversation)}. /help shows what else there is.")

@@ -14,8 +14,6 @@ from recollect.entrypoints.cli.render import say
 from recollect.errors import RecollectError
 
 if TYPE_CHECKING:
-    from rich.progress import Progress, TaskID
-
     from recollect.infra.model_setup import SetupProgress
     from recollect.settings import Settings
 
@@ -101,20 +99,13 @@ def shown_progress(name: str, *, quiet: bool) -> Iterator["SetupProgress"]:
     columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TimeRemainingColumn())
     is_hidden = quiet or not console.is_terminal
     with Progress(*columns, console=console, transient=True, disable=is_hidden) as bar:
-        yield _Shown(name, bar, quiet=quiet)
+        task = bar.add_task(name, total=None)
+        written: set[str] = set()
 
+        def show(step: str, done: int, total: int) -> None:
+            bar.update(task, description=f"{name}: {step}", completed=done or None, total=total or None)
+            if bar.disable and not quiet and step not in written:
+                sys.stderr.write(f"{name}: {step}\n")
+                written.add(step)
 
-class _Shown:
-    def __init__(self, name: str, bar: "Progress", *, quiet: bool) -> None:
-        self._name = name
-        self._bar = bar
-        self._quiet = quiet
-        self._task: TaskID = bar.add_task(name, total=None)
-
-    def step(self, name: str) -> None:
-        self._bar.update(self._task, description=f"{self._name}: {name}")
-        if self._bar.disable and not self._quiet:
-            sys.stderr.write(f"{self._name}: {name}\n")
-
-    def downloaded(self, done: int, total: int) -> None:
-        self._bar.update(self._task, completed=done, total=total)
+        yield show

@@ -141,7 +141,7 @@ def counted(scope: Scope, caller: Caller, size: int | None) -> Caller:
 
 
 def body_bytes(scope: Scope) -> int:
-    """How long a request's body is, as far as that is known by now."""
+    """Length of the request's body, as far as it is known yet."""
     count: _Count = scope[_COUNT]
     return count.size
 

@@ -25,10 +25,10 @@ _LARGEST_FRAMING = 8
 _MOST_UNSENT = 64 * 1024
 """Bytes that wait in the kernel; if there were megabytes, a slow reader's progress would show once in minutes."""
 _RESET = struct.pack("ii", 1, 0)
-"""Otherwise the kernel would go on offering what was written to a client that does not read."""
+"""Linger option for a reset: without it the kernel keeps sending to a client that does not read."""
 _LAST_WORD_SECONDS = 1.0
 _MOST_THROWN_AWAY = 1024 * 1024
-"""How long a refused client has to read why; of what it still sends meanwhile, so many bytes are thrown away."""
+"""After a refusal: seconds until the connection is closed, and bytes of input discarded until then."""
 
 
 class Connections:
@@ -63,7 +63,7 @@ class Connection(HttpToolsProtocol):
         self._shared = shared
         self._limits = shared.limits
         self._arriving: Literal["head", "body"] | None = None
-        """What is awaited of a request; None where there is none, or all of it is there."""
+        """The part of the request still to be received; None: no request, or a complete one."""
         self._fed = 0
         """Bytes of it, without those that came together with its beginning."""
         self._body = 0

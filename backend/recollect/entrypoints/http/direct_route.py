@@ -35,7 +35,7 @@ _known, _invalid = for_either_door(render_known), for_either_door(render_invalid
 
 
 class DirectRoute(APIRoute):
-    """For endpoints `(home, caller, body, request)`: described as ever, called without the machinery.
+    """For endpoints `(home, caller, body, request)`: in the API document as usual, called without FastAPI's machinery.
 
     The body goes straight from bytes into its model, and an answer that is a model straight into bytes. What else an
     endpoint needs it reads from the request; the route's dependencies describe it, and are not called.
@@ -192,7 +192,7 @@ def _after_string(content: bytes, start: int) -> int:
 
 
 def _costly_characters(piece: bytes) -> int:
-    """At least so many are escaped or beyond ASCII; two surrogates are one."""
+    """Lower bound of the characters that are escaped or beyond ASCII; a surrogate pair counts once."""
     beyond = 0 if piece.isascii() else len(piece) - len(piece.translate(None, _FIRST_BYTES))
     backslashes = piece.count(b"\\")
     if not backslashes:

@@ -74,7 +74,7 @@ async def render_known(_request: Request, error: Exception) -> JSONResponse:
 
 
 def headers_of(error: errors.RecollectError) -> dict[str, str]:
-    """What a client is told beside the status: how to come in, or when to come again."""
+    """Headers of an error: WWW-Authenticate, Retry-After or none."""
     waits = errors.RateLimited | errors.TooMuchQueued | errors.OverQuota
     if isinstance(error, waits) and error.retry_after is not None:
         return {"Retry-After": str(math.ceil(error.retry_after))}

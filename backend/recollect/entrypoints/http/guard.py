@@ -26,7 +26,7 @@ PROTECTION = (
     (b"cache-control", b"no-store"),
     (b"content-security-policy", b"frame-ancestors 'none'"),
 )
-"""Headers of every answer that doesn't say otherwise: it is what it says, is kept nowhere and shown in no frame."""
+"""Default headers of every answer: no sniffing, no caching, no framing."""
 _LOCAL_NAMES = frozenset({"localhost", "127.0.0.1", "::1"})
 _log = logging.getLogger("recollect.access")
 _crash_log = logging.getLogger("recollect.http")

@@ -16,7 +16,7 @@ MAX_ID = 512
 MAX_TEXT_DEPTH = 64
 MAX_FIELDS = 50
 MAX_TEXT = 1_000_000
-"""Characters of one message's text: all of it is looked at again and again."""
+"""Characters of one message's text. Every step of the pipeline reads all of it."""
 
 
 def storable(text: str) -> str:
@@ -69,7 +69,7 @@ ThreadId = Annotated[Id, AfterValidator(addressable)]
 """Of a thread that may be opened by it."""
 MessageId = Annotated[str, Field(min_length=1, max_length=2 * MAX_ID), AfterValidator(storable)]
 PageMark = Annotated[str, Field(min_length=1, max_length=16 * MAX_ID), AfterValidator(storable)]
-"""May hold two ids, each character of which is escaped."""
+"""Room for two ids with every character escaped."""
 Title = Annotated[str, Field(max_length=1000), AfterValidator(storable)]
 Tag = Annotated[str, Field(min_length=1, max_length=200), AfterValidator(storable)]
 Tags = Annotated[list[Tag], Field(max_length=100)]

@@ -128,7 +128,7 @@ def run_server(app: App) -> None:
 
 
 class _Door(uvicorn.Server):
-    """Leaves signals alone: uvicorn raises them again when it is done, and the home would not be closed."""
+    """Does not handle signals: uvicorn would raise them again at its end, before the home is closed."""
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:

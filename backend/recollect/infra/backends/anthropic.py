@@ -220,7 +220,7 @@ def _tool_choice(options: JsonObject) -> JsonObject | None:
 
 
 def _set_breakpoints(body: JsonObject) -> None:
-    """Four at most: the system text, the tools, and the ends of this prompt and of the one before it."""
+    """Set at most four cache breakpoints: system text, tools, the end of this prompt and of the one before."""
     for name in ("system", "tools"):
         if body.get(name):
             body[name][-1] = body[name][-1] | {"cache_control": _BREAKPOINT}

@@ -45,7 +45,7 @@ from recollect.infra.secrets import mask_json, mask_secrets
 
 
 def merged(ends: Sequence[Finished]) -> Finished:
-    """The prompt counts once, as when one request asks for all; what was written adds up."""
+    """Sum of several requests for one prompt: prompt tokens count once, answer tokens add up."""
     first = ends[0]
     written = [end.usage.completion_tokens for end in ends if end.usage.completion_tokens is not None]
     return Finished(
@@ -109,7 +109,7 @@ class HttpBackend:
         await self._server.aclose()
 
     async def facts(self) -> BackendFacts:
-        """Asked once, then remembered until something shows that the server is no longer what it was."""
+        """Facts about the server. Cached until a call suggests that they are stale."""
         return await self._facts.get()
 
     async def stream(self, call: ChatCall) -> AsyncGenerator[StreamEvent]:

@@ -88,7 +88,7 @@ class Backends:
         return await tasks.is_found() if isinstance(tasks, FoundBackend) else True
 
     def configured_models(self, name: str) -> tuple[str, ...]:
-        """Those that the settings of a backend name: known even while it doesn't answer."""
+        """Models that a backend's settings name, even while the server doesn't answer."""
         return self._models.get(name, ())
 
     async def aclose(self) -> None:

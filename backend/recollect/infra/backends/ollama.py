@@ -2,7 +2,7 @@
 
 import re
 import secrets
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from recollect.domain.llm import BackendFacts, Delta, Finished, Usage
@@ -31,7 +31,7 @@ from recollect.infra.backends.openai_compatible import OWN_FIELDS
 from recollect.infra.backends.stream import ThoughtSplitter
 
 DEFAULT_CONTEXT = 8192
-"""A model's whole context may need more memory than the machine has: that much is a person's choice."""
+"""Default context. A model's full context may not fit into memory, so a larger one must be configured."""
 
 _OPTIONS = ("temperature", "top_p", "top_k", "min_p", "seed", "stop", "frequency_penalty", "presence_penalty")
 _FIELDS = ("tools", "think")
@@ -75,9 +75,7 @@ class Ollama(Dialect):
 class OllamaReader(AnswerReader):
     """Reads one JSON object after another; the last one says `done`."""
 
-    def __init__(self, new_call_id: Callable[[], str] = lambda: f"call_{secrets.token_hex(8)}") -> None:
-        """`new_call_id` names the calls that Ollama gives no name: no two of a conversation may share one."""
-        self._new_call_id = new_call_id
+    def __init__(self) -> None:
         self._splitter = ThoughtSplitter()
         self._tools = ToolCalls()
         self._called = False
@@ -112,7 +110,11 @@ class OllamaReader(AnswerReader):
         """Always a whole one: Ollama sends none in pieces, and all with arguments as an object."""
         self._called = True
         function = {"name": call["function"]["name"], "arguments": call["function"].get("arguments") or {}}
-        told = {"id": call.get("id") or self._new_call_id(), "type": "function", "function": function}
+        told = {
+            "id": call.get("id") or f"call_{secrets.token_hex(8)}",
+            "type": "function",
+            "function": function,
+        }
         return self._tools.fragment(told)
 
 
@@ -146,7 +148,7 @@ def _context(shown: JsonObject) -> int:
 
 
 def _messages(messages: Sequence[JsonObject]) -> list[JsonObject]:
-    """A result is of the call before it that has its id: ids may come again later in a conversation."""
+    """A result belongs to the nearest earlier call with its id: ids may repeat in a conversation."""
     names: dict[Any, Any] = {}
     shaped = []
     for message in messages:

@@ -26,7 +26,7 @@ OWN_FIELDS = frozenset(
     {"model", "messages", "stream", "stream_options", "n", "max_tokens", "max_completion_tokens"}
     | {"session_id", "cache_prompt", "id_slot", "cache_salt", "prompt_cache_key"}
 )
-"""What the gateway decides by itself, whatever a caller's options say."""
+"""Fields that Recollect sets itself; a caller's options can't override them."""
 
 
 class OpenAiCompatible(Dialect):
@@ -68,7 +68,7 @@ class OpenAiCompatible(Dialect):
 
 
 class BatchingServer(OpenAiCompatible):
-    """SGLang, and whoever else answers several choices to one request."""
+    """SGLang and other servers that answer several choices to one request."""
 
     takes_choices = True
 
@@ -177,7 +177,7 @@ class OpenAi(BatchingServer):
 
 
 class OpenRouter(OpenAiCompatible):
-    """Takes OpenAI's word for all models, and drops it for those that don't think."""
+    """Takes `reasoning_effort` for every model, and drops it for models that don't reason."""
 
     def without_thoughts(self, outgoing: Outgoing) -> JsonObject:
         return {"reasoning_effort": "low"}
@@ -205,7 +205,7 @@ class LlamaCpp(OpenAiCompatible):
 
 
 def llama_cpp_facts(props: JsonObject, models: tuple[str, ...], *, local: bool) -> BackendFacts:
-    """One process holds one model, whatever a request calls it; its router mode is the exception."""
+    """One process serves one model under any name, except in router mode."""
     template = text_or_none(props.get("chat_template"))
     model = text_or_none(props.get("model_alias")) or text_or_none(props.get("model_path"))
     settings = props.get("default_generation_settings") or {}

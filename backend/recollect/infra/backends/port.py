@@ -21,7 +21,7 @@ class Backend(Protocol):
 
     @property
     def label(self) -> str | None:
-        """What people are told of its answers; None for a model that they chose."""
+        """A note shown with its answers; None for a model that people chose."""
         ...
 
     @property
@@ -34,7 +34,7 @@ class Backend(Protocol):
         ...
 
     def stream(self, call: ChatCall) -> AsyncGenerator[StreamEvent]:
-        """Closing it drops the request at once."""
+        """Stream the answer. Closing the iterator cancels the request at once."""
         ...
 
     async def count_tokens(self, text: str) -> int:

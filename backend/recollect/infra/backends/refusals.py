@@ -26,7 +26,7 @@ _HINTS: dict[int | str, str] = {
 
 
 class RefusedInAnyForm(ModelRefused):
-    """Refused for its key, its address or its size, whatever else it holds."""
+    """Refused for its key, address or size: leaving out fields would not help."""
 
 
 def error_in(body: bytes) -> Any:

@@ -93,7 +93,7 @@ _STATUS = {
     "api_error": 500,
     "server_error": 500,
 }
-"""Of errors that may pass and are told in place of an answer, by the code of OpenRouter, OpenAI and Anthropic."""
+"""Codes of temporary errors that arrive in place of an answer, as OpenRouter, OpenAI and Anthropic send them."""
 _NOT_OURS = (AttributeError, IndexError, KeyError, OverflowError, TypeError, ValueError)
 
 

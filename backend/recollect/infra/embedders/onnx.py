@@ -27,7 +27,7 @@ from recollect.infra.model_setup import describe
 _WINDOW = 256
 """Texts that are tokenized, and sorted by length, at a time."""
 _NICENESS = 10
-_STRETCHES, _STRETCH_BYTES = 64, 4096
+_SAMPLES, _SAMPLE_BYTES = 64, 4096
 _Stamp = tuple[tuple[int, int] | None, ...]
 
 
@@ -115,7 +115,7 @@ class OnnxEmbedder:
 def _files_digest(folder: Path) -> str:
     """Tells one model from another that lies in a folder of the same name; empty where there is none.
 
-    Of a large file some stretches all through it are read: models that differ do so everywhere.
+    Of a large file only samples from all parts of it are read: models that differ do so everywhere.
     """
     model = model_file(folder)
     if model is None:
@@ -123,19 +123,19 @@ def _files_digest(folder: Path) -> str:
     digest = hashlib.blake2b(digest_size=4)
     try:
         for file in [model, folder / TOKENIZER_FILE, *sorted(folder.glob(f"{model.name}*data"))]:
-            _add_stretches(digest, file)
+            _add_samples(digest, file)
     except OSError:
         return ""  # It is being put there, or taken away; loading it tells.
     return digest.hexdigest()
 
 
-def _add_stretches(digest: "hashlib.blake2b", file: Path) -> None:
+def _add_samples(digest: "hashlib.blake2b", file: Path) -> None:
     size = file.stat().st_size
     digest.update(size.to_bytes(8, "big"))
     with file.open("rb") as opened:
-        for number in range(_STRETCHES):
-            opened.seek(size * number // _STRETCHES)
-            digest.update(opened.read(_STRETCH_BYTES))
+        for number in range(_SAMPLES):
+            opened.seek(size * number // _SAMPLES)
+            digest.update(opened.read(_SAMPLE_BYTES))
 
 
 def _stamp(folder: Path) -> _Stamp:

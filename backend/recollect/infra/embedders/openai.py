@@ -24,7 +24,7 @@ MAX_CHARS = 8000
 """Of one text; common models take 8,191 tokens and refuse a request that holds a longer text."""
 
 _REFUSALS = frozenset({400, 413, 422})
-"""What a server answers to a text that it does not take; whatever else it answers may be better later."""
+"""Statuses with which a server refuses a text. Any other error may be temporary."""
 
 _LIMITS = httpx2.Limits(max_connections=100, max_keepalive_connections=2, keepalive_expiry=4)
 """Many searches at once need many connections for a moment; the batches that follow need one."""

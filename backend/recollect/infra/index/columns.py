@@ -16,7 +16,7 @@ from recollect.errors import IndexUnavailable
 
 VECTOR = "vector"
 VECTOR_DIGEST = "vector_digest"
-"""Of a vector and the row it was set for: one that is damaged, or another row's, is told from it."""
+"""Checksum of a vector and its row: detects a vector that is damaged or another row's."""
 Places = npt.NDArray[np.uint64]
 Flags = npt.NDArray[np.bool_]
 _TEXT = pa.string()

@@ -79,7 +79,7 @@ class SqlCellStore(QueueingStore):
         return int(row["number"])
 
     async def memories_wait(self, thread: ThreadRef, jobs: int) -> bool:
-        """Whether so many jobs or more are queued that make memories of the thread's owner."""
+        """Whether the thread's owner has at least `jobs` queued jobs that make memories."""
         lane = memory_lane(owner_folder(thread.space, thread.user_id))
         row = await self._database.one(
             "SELECT 1 FROM jobs WHERE lane = ? AND state = 'queued' LIMIT 1 OFFSET ?", (lane, jobs - 1)
@@ -112,7 +112,7 @@ class SqlCellStore(QueueingStore):
             await self._queue(take)
 
     async def close_quiet(self, by: int, limit: int) -> int:
-        """Have the rests closed of threads whose time has come by then, the longest due first.
+        """Queue the closing of threads that are due by then, the longest overdue first.
 
         Returns how many these are.
         """

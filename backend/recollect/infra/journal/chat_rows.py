@@ -55,7 +55,7 @@ ORDER BY position DESC LIMIT :limit"""
 """Answers that never came or broke off are passed over: a message may be sent again until a whole one comes."""
 
 THREAD_HEADER = f"pk, revision, {THREAD_COLUMNS}"
-"""Of a thread's row: what is told of it, and what a prompt needs besides."""
+"""Columns of a thread that answers and prompts need."""
 
 ADVANCED = f"{ADVANCE_THREAD} RETURNING {THREAD_HEADER}"
 
@@ -74,7 +74,7 @@ SELECT json_group_array(json_array({_ON_PATH})) FROM (
     FROM turns t LEFT JOIN context_blocks b ON b.turn_pk = t.pk
     WHERE t.thread_pk = :pk AND t.position <= :last
     ORDER BY t.position DESC LIMIT :limit)"""
-"""One row, whatever its length: each row that is read costs a change of hands between threads."""
+"""A single row of JSON: each row that is read costs a thread switch."""
 
 
 _FORGOTTEN = "the thread was forgotten while it was answered"

@@ -54,7 +54,7 @@ from recollect.infra.journal.rows import (
 from recollect.infra.journal.turns import queue_boundary_and_transcript
 
 WAITS_ON = "UPDATE threads SET closes_at = ? WHERE pk = ? AND closes_at IS NOT NULL"
-"""The answer's end begins the quiet anew."""
+"""The quiet period restarts when the answer ends."""
 
 INTERRUPTED = "the server stopped before the answer was complete"
 
@@ -162,7 +162,7 @@ class SqlChatStore(QueueingStore):
         jobs: Sequence[JobSpec],
         now: int,
     ) -> int | None:
-        """Memory's work first, then the rest in its order."""
+        """Queue memory's jobs first, then the others in their order."""
         thread = accepted.thread
         if thread.incognito:
             return None

@@ -140,7 +140,7 @@ class Database:
         try:
             self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
         except sqlite3.Error as error:
-            _log.warning("the write-ahead log could not be folded in: %s; the next start does it", error)
+            _log.warning("could not checkpoint the write-ahead log: %s; the next start does it", error)
         self._connection.close()
         self._connection = None
 
@@ -169,7 +169,7 @@ class Database:
         try:
             self._write_group(group)
         except Exception as error:  # noqa: BLE001 - raised where the callers wait
-            _log.exception("the journal's writer met an error of our own")
+            _log.exception("unexpected error in the journal's writer")
             for pending in group:
                 pending.error = pending.error or error
             _settle_soon(group)

@@ -160,7 +160,7 @@ class SqlEntryStore(QueueingStore):
         return await self._found(WITH_TEXT, (space, owner, kind, text_key))
 
     async def citing(self, thread: ThreadRef, turn_ids: Sequence[str] | None) -> list[KnownEntry]:
-        """Whatever came from any of these turns, or from any turn of the thread; of whatever owner."""
+        """Entries of any owner that cite one of these turns, or any turn of the thread."""
         numbers = [turn_number(name) for name in turn_ids or ()]
         parameters = {
             "space": thread.space, "thread_key": thread_key(thread), "turns": json.dumps(numbers),

@@ -88,7 +88,7 @@ class SqlEntryFileStore(QueueingStore, FileVersions):
     def record(
         self, connection: sqlite3.Connection, path: str, revision: int, digest: str, gone: Collection[str]
     ) -> None:
-        """After it is in place. What was changed since it was rendered has yet to be written."""
+        """Record that the file was written. Changes made since it was rendered stay marked as unwritten."""
         connection.execute(
             "UPDATE entry_files SET written = ?, digest = ?, writing = NULL WHERE path = ?",
             (revision, digest, path),
@@ -154,7 +154,7 @@ class SqlEntryFileStore(QueueingStore, FileVersions):
         await self._queue(record_edits)
 
     async def write_again(self, path: str) -> None:
-        """The file, or what it held, is gone and comes back: it has yet to be written."""
+        """Mark a file that was removed or emptied as unwritten, so that it is restored."""
         await self._database.write(lambda connection: _unwrite(connection, path))
         await self.queue(path)
 
@@ -170,7 +170,7 @@ class SqlEntryFileStore(QueueingStore, FileVersions):
         await self._queue(queue)
 
     async def space_of(self, owner: str) -> str | None:
-        """The space that an owner's folder lies in; None where it is nobody's that is known."""
+        """The space of an owner's folder; None: no known owner has that folder."""
         folder = owner.partition("/")[0]
         if file_name(folder) == folder:
             return folder
@@ -180,7 +180,7 @@ class SqlEntryFileStore(QueueingStore, FileVersions):
         return next((row["space"] for row in found if file_name(row["space"]) == folder), None)
 
     async def thread_of(self, space: str, thread_folder: str) -> ThreadRef | None:
-        """The thread whose transcript lies in a folder."""
+        """The thread whose transcript is in a folder."""
         user, name = thread_folder.split("/")[2], thread_folder.rpartition("/")[2]
         where, parameters = "space = ?", [space]
         if file_name(name) == name:

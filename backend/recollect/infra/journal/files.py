@@ -163,7 +163,7 @@ class SqlTranscriptStore(FileVersions):
         )
 
     async def forget_part(self, thread: ThreadRef, part: int) -> None:
-        """The file is gone: whatever stands there next is not ours until we have written it."""
+        """Record that the file is gone: a new file in its place is a person's until we write it."""
         await self._database.execute(
             "UPDATE transcript_parts SET digest = NULL, writing = NULL"
             f" WHERE part = ? AND thread_pk = {THREAD_PK}",
@@ -172,7 +172,7 @@ class SqlTranscriptStore(FileVersions):
 
     @write_transaction
     def forget_parts(self, connection: sqlite3.Connection, thread: ThreadRef) -> None:
-        """All files of a thread are gone; what the thread holds now has yet to be written."""
+        """Record that all files of a thread are gone, so that its turns are written again."""
         connection.execute(f"DELETE FROM transcript_parts WHERE thread_pk = {THREAD_PK}", thread)
         connection.execute(f"UPDATE memcell SET transcribed = 0 WHERE thread_pk = {THREAD_PK}", thread)
 

@@ -31,7 +31,7 @@ AT_ONCE = 500
 MOST_VERSIONS = 8
 
 FOLLOWED = "h.space, h.user_id, h.chained, h.last_number, h.revision, h.chained_revision"
-"""What has to be known of a thread, besides its `thread_pk`, to follow it."""
+"""Columns of a thread, besides `thread_pk`, that are needed to write its chains."""
 
 # An answer that was given here has its prompt, or names the model that gave it.
 TURNS_TO_CHAIN = f"""
@@ -88,16 +88,16 @@ def follow_thread(
     thread_pk, last_number, revision = thread["thread_pk"], thread["last_number"], thread["revision"]
     chained = thread["chained"] if thread["chained_revision"] == revision else 0
     found = list(named_rows(connection, TURNS_TO_CHAIN, (thread_pk, chained, most)))
-    stretch = _Stretch(connection, thread_pk, owner_root(thread["space"], thread["user_id"]), found)
+    linked = _LinkedTurns(connection, thread_pk, owner_root(thread["space"], thread["user_id"]), found)
     waits = False
     for each in found:
         turn = turn_of(each)
         waits = turn.role == "assistant" and turn.status in ("queued", "streaming")
         if waits:
             break
-        stretch.add(each["turn_pk"], turn, given=bool(each["given"]))
+        linked.add(each["turn_pk"], turn, given=bool(each["given"]))
         chained = each["position"]
-    stretch.write()
+    linked.write()
     if not waits and len(found) < most:
         chained = last_number
     connection.execute(
@@ -106,7 +106,7 @@ def follow_thread(
     return len(found), not waits and chained < last_number
 
 
-class _Stretch:
+class _LinkedTurns:
     """Turns of a thread one after another, linked in memory and written at once."""
 
     def __init__(

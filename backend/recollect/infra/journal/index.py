@@ -205,7 +205,7 @@ class SqlIndexLedger:
     async def record_vectors(
         self, generation: str, seen: ThreadProgress, vectors_to: int, refused: int = 0
     ) -> bool:
-        """All up to there have their vectors, but for so many more, or fewer, that the model has refused."""
+        """Record that all rows up to there have vectors; `refused` more, or fewer, were refused by the model."""
         bound = _bound(generation, seen, 0, vectors_to) | {"refused": refused}
         return await self._database.execute(_RECORD_VECTORS, bound) == 1
 

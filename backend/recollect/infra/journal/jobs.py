@@ -54,14 +54,14 @@ UPDATE jobs SET run_at = :now WHERE state = 'queued' AND error IS NULL AND run_a
 
 @dataclass(frozen=True, slots=True)
 class Schedule:
-    """When the work that follows an append is due; at once unless it is told otherwise."""
+    """Delays of the jobs that follow an append. Default: none."""
 
     boundary_every: int = 1
     boundary_delay_ms: int = 0
     pause_ms: int = 0
     transcript_delay_ms: int = 0
     quiet_ms: int = 0
-    """What is left of a chat is closed after so long without a message."""
+    """How long after its last message the rest of a chat is closed."""
     gap_ms: int = 0
     """The same of messages that no chat brought."""
 
@@ -72,7 +72,7 @@ AT_ONCE = Schedule()
 class QueueingStore:
     """A store whose changes queue jobs. `on_due` is told when the first of them is due.
 
-    `on_change` is told which thread changed; `on_forget` which one is about to go: whatever works on it has to end.
+    `on_change` gets the thread that changed; `on_forget` the one about to be deleted, to cancel running work on it.
     """
 
     def __init__(
@@ -205,7 +205,7 @@ class SqlJobStore:
         return [job_id for _, job_id in turns[:limit]]
 
     async def owners_behind(self, now: int, jobs: int) -> set[tuple[str, str]]:
-        """Space and id of every user for whose threads so many jobs or more are due and wait."""
+        """Space and id of each user with at least `jobs` due jobs."""
         return {(row["space"], row["user_id"]) for row in await self._database.read(BACKLOG, (now, jobs))}
 
     async def complete(self, job: Job) -> bool:

@@ -187,7 +187,7 @@ class SqlPresetStore(QueueingStore, FileVersions):
         )
 
     async def removed(self, path: str) -> None:
-        """The file of what was deleted is gone. What was made again meanwhile stays."""
+        """Record that the file of a deleted preset was removed. A preset that exists again stays."""
 
         def remove(connection: sqlite3.Connection) -> None:
             connection.execute("DELETE FROM people WHERE path = ? AND value_json IS NULL", (path,))
@@ -210,7 +210,7 @@ class SqlPresetStore(QueueingStore, FileVersions):
         await self._write(apply_file)
 
     async def let_go(self, path: str) -> bool:
-        """A person removed the file: what it held is in force no longer. False where it has yet to be written."""
+        """Drop what a file held that a person removed. False while a newer version waits to be written."""
 
         def let_go(connection: sqlite3.Connection) -> bool:
             sql = "DELETE FROM people WHERE path = ? AND written = revision"
@@ -221,7 +221,7 @@ class SqlPresetStore(QueueingStore, FileVersions):
         return await self._write(let_go)
 
     async def write_again(self, path: str) -> None:
-        """The file is gone and comes back: it has yet to be written."""
+        """Mark a removed file as unwritten, so that it is restored."""
         await self._update(UNWRITTEN, path)
         await self.queue(path)
 

@@ -191,7 +191,7 @@ def queued_job_id(connection: sqlite3.Connection, job: NewJob) -> int:
 
 
 def waiting_twin(connection: sqlite3.Connection, job: NewJob) -> int | None:
-    """The one that waits and does for both, if there is one."""
+    """An equal job that is already queued, if any."""
     found = connection.execute(
         "SELECT pk FROM jobs WHERE lane = ? AND kind = ? AND dedupe = ? AND state = 'queued'",
         (job.lane, job.kind, job.dedupe),
@@ -208,7 +208,7 @@ def count_causes(connection: sqlite3.Connection, job_id: int) -> int:
 
 
 def add_causes(connection: sqlite3.Connection, job_id: int, causes: Sequence[JsonObject]) -> None:
-    """It was set off by these too."""
+    """Add these events to the causes of the job."""
     ((stored,),) = connection.execute("SELECT payload_json FROM jobs WHERE pk = ?", (job_id,)).fetchall()
     payload = json.loads(stored)
     payload[CAUSES] = [*payload.get(CAUSES, ()), *causes]

@@ -8,7 +8,6 @@ from recollect.domain.identity import turn_number
 from recollect.domain.images import references_in
 from recollect.domain.model import (
     Append,
-    NewTurn,
     Receipt,
     Thread,
     ThreadCursor,
@@ -58,14 +57,14 @@ WHERE h.pk = {THREAD_PK} AND h.closes_at IS NOT NULL GROUP BY h.pk"""
 class SqlThreadStore(QueueingStore):
     """`THREADS`: readers never create or change anything; what was added is visible to the next reader.
 
-    Methods that take a thread's id mean the user's, or without `user_id` the only one of the space: they raise
-    AmbiguousThread where several users have one. Whoever knows the owner uses those that take a ThreadRef.
+    `meant` and `get_thread` take a thread's id: the user's, or without `user_id` the only one of the space. They raise
+    AmbiguousThread where several users have one.
     """
 
     async def meant(
         self, thread_id: str, *, space: str = DEFAULT_SPACE, user_id: str | None = None
     ) -> ThreadRef:
-        """The thread that an id means, whether it is there or not: `me`'s where nobody is named and nobody has one."""
+        """Resolve an id to a thread, existing or not. Without a user: the only owner's, or `me`'s if there is none."""
         if user_id is not None:
             return ThreadRef(space, user_id, thread_id)
         return await self._database.query(lambda connection: thread_meant(connection, space, thread_id, None))
@@ -127,21 +126,8 @@ class SqlThreadStore(QueueingStore):
         sql += " ORDER BY pinned DESC, updated DESC, thread_id DESC, user_id DESC LIMIT :limit"
         return [thread_of(row) for row in await self._database.read(sql, bound)]
 
-    async def get_history(
-        self,
-        thread_id: str,
-        max_turns: int | None = None,
-        *,
-        space: str = DEFAULT_SPACE,
-        user_id: str | None = None,
-        before: str | None = None,
-    ) -> list[Turn]:
-        """As `history`."""
-        thread = await self.meant(thread_id, space=space, user_id=user_id)
-        return await self.history(thread, max_turns, before=before)
-
     @read_transaction
-    def history(
+    def get_history(
         self,
         connection: sqlite3.Connection,
         thread: ThreadRef,
@@ -165,11 +151,6 @@ class SqlThreadStore(QueueingStore):
         """
         bound = {**thread._asdict(), "place": place, "before": before, "onwards": onwards}
         return [turn_of(row) for row in await self._database.read(TURNS_AROUND, bound)]
-
-    async def get_turn(
-        self, thread_id: str, turn_id: str, *, space: str = DEFAULT_SPACE, user_id: str | None = None
-    ) -> Turn | None:
-        return await self.turn(await self.meant(thread_id, space=space, user_id=user_id), turn_id)
 
     async def turn(self, thread: ThreadRef, turn_id: str) -> Turn | None:
         found = await self._database.one(
@@ -207,17 +188,6 @@ class SqlThreadStore(QueueingStore):
 
         await self._queue(create)
         return await self._existing(thread.ref)
-
-    async def update_thread(
-        self,
-        thread_id: str,
-        changes: dict[str, Any],
-        *,
-        space: str = DEFAULT_SPACE,
-        user_id: str | None = None,
-    ) -> Thread:
-        """As `update`."""
-        return await self.update(await self.meant(thread_id, space=space, user_id=user_id), changes)
 
     async def update(self, thread: ThreadRef, changes: dict[str, Any]) -> Thread:
         """Change title, tags, preset, backend or the pin; the transcript follows."""
@@ -262,33 +232,12 @@ class SqlThreadStore(QueueingStore):
 
     async def append(self, append: Append) -> list[Receipt]:
         """Durable when it returns: turns, buffer rows and the jobs that follow in one transaction."""
-        receipts, _ = await self._append(append)
-        return receipts
-
-    async def _append(self, append: Append) -> tuple[list[Receipt], ThreadRef]:
         now = self._clock()
         receipts, thread = await self._change(
             lambda connection: append_turns(connection, append, now, self._schedule)
         )
         self._on_change(thread)
-        return receipts, thread
-
-    async def add_turn(
-        self, thread_id: str, turn: NewTurn, *, space: str = DEFAULT_SPACE, user_id: str | None = None
-    ) -> Turn:
-        """Append exactly one turn; a `message_id` that is there already gives the turn that holds it."""
-        (receipt,), thread = await self._append(Append(space, thread_id, (turn,), user_id))
-        if receipt.turn_id is None:
-            raise AlreadyExists(receipt.detail, field="message_id")
-        stored = await self.turn(thread, receipt.turn_id)
-        assert stored is not None
-        return stored
-
-    async def delete_thread(
-        self, thread_id: str, *, space: str = DEFAULT_SPACE, user_id: str | None = None
-    ) -> int:
-        """As `delete`."""
-        return await self.delete(await self.meant(thread_id, space=space, user_id=user_id))
+        return receipts
 
     async def delete(self, thread: ThreadRef) -> int:
         """Forget a thread with all its turns; returns how many turns went."""

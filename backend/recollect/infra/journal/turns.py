@@ -50,7 +50,7 @@ UPDATE threads SET last_number = ?, turn_count = turn_count + ?, unasked = unask
 WHERE pk = ?"""
 
 IS_OPEN = "EXISTS (SELECT 1 FROM turns WHERE thread_pk = h.pk AND status IN ('queued', 'streaming'))"
-"""A question is not parted from the answer that is on its way."""
+"""A thread is not closed while an answer is streaming."""
 
 WAITING = "SELECT h.pk, h.space, h.user_id, h.thread_id, h.last_number FROM threads h"
 OTHERS_WAITING = f"""
@@ -59,12 +59,12 @@ WHERE h.space = ? AND h.user_id = ? AND h.closes_at IS NOT NULL AND h.pk != ? AN
 ORDER BY h.closes_at LIMIT ?"""
 
 _CLOSED_AT_ONCE = 20
-"""Other threads that a first message closes; the rest are closed by the next one, or when their time comes."""
+"""How many other threads a thread's first message closes; the rest close later, or when they are quiet."""
 
 
 @dataclass(slots=True)
 class ThreadHead:
-    """What appending needs to know of a thread."""
+    """The state of a thread that appending needs."""
 
     pk: int
     ref: ThreadRef
@@ -78,9 +78,9 @@ class ThreadHead:
     last_status: str | None = None
     """Of its last turn."""
     is_chat: bool = False
-    """A model has answered in it."""
+    """Whether a model has answered in it."""
     changed: bool = False
-    """Its header has to be written again."""
+    """Whether the transcript's header must be rewritten."""
 
 
 def append_turns(
@@ -128,7 +128,7 @@ def append_turns(
 def _nothing_new(
     connection: sqlite3.Connection, head: ThreadHead, now: int, schedule: Schedule
 ) -> int | None:
-    """A thread that was opened for nothing goes again; new tags of an old one still have to be written."""
+    """Delete a thread that was opened and got no turn; queue the transcript if an old one got new tags."""
     if head.is_new:
         connection.execute("DELETE FROM threads WHERE pk = ?", (head.pk,))
         return None
@@ -324,7 +324,7 @@ def queue_boundary_and_transcript(
 def close_others(
     connection: sqlite3.Connection, head: ThreadHead, now: int, schedule: Schedule
 ) -> int | None:
-    """A thread of the user's begins: have the rests of their other threads closed. Returns when that is due."""
+    """When a user starts a thread, queue the closing of their other threads' buffers. Returns when it is due."""
     bound = (head.ref.space, head.ref.user_id, head.pk, _CLOSED_AT_ONCE)
     return queue_closing(connection, rows(connection, OTHERS_WAITING, bound), "next", now, schedule)
 

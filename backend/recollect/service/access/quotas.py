@@ -21,7 +21,7 @@ _MINUTE, _DAY = 60.0, 86_400.0
 _MEBIBYTE = 1024 * 1024
 _ROUNDING = 0.001
 _GROWTH = 4
-"""Files take up at most so many times what was sent: the transcript, and what is made of it."""
+"""Upper bound of disk use per byte sent: the transcript and the entries made of it."""
 Whose = Literal["user", "key"]
 _WORDS = {
     "user_requests": "{} requests a minute are allowed for this user",

@@ -18,7 +18,7 @@ from recollect.service.recall.corpus_cache import CorpusCache
 
 _DAY_MS = 86_400_000
 _AHEAD_MS = 7 * _DAY_MS
-"""A plan is due from so long before it until it lapses."""
+"""How long before its time a plan counts as due; it does until it lapses."""
 _MOST_LINES = 8
 _MOST_PLANS = 3
 _MOST_LOOKED_AT = 50

@@ -1,4 +1,4 @@
-"""What of a chat a backend has in its cache, for background work that can follow it."""
+"""The part of a chat's prompt that a backend has cached, so that background work can append to it."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

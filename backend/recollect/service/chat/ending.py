@@ -40,7 +40,7 @@ class ChatEnding:
         self._threads = threads
         self._patience = patience
         self._unstored: set[asyncio.Task[None]] = set()
-        """Answers that the disk did not take, on their way."""
+        """Tasks that retry answers the disk refused."""
 
     async def stop(self) -> None:
         """The next start marks what the disk did not take until now."""
@@ -49,7 +49,7 @@ class ChatEnding:
         await asyncio.gather(*self._unstored, return_exceptions=True)
 
     async def end(self, live: LiveTurn, request: ChatRequest, done: Done) -> None:
-        """Store what came of it, with the work that follows, and tell whoever listens."""
+        """Store the answer with its follow-up jobs, and tell all followers."""
         accepted = live.accepted
         outcome, detail, prepared = done.outcome, done.detail, done.prepared
         if outcome.error is not None:
@@ -61,7 +61,7 @@ class ChatEnding:
         try:
             jobs = _following_jobs(live, request, done, texts[-1])
         except Exception:  # noqa: BLE001 - the answer is stored all the same
-            _log.exception("what follows a chat turn could not be decided")
+            _log.exception("could not decide which jobs follow a chat turn")
             jobs = ()
 
         receipt = {**(prepared.sent.detail if prepared else {}), **detail}
@@ -91,7 +91,7 @@ class ChatEnding:
         live.end(turn, {**receipt, **await self._waiting(accepted.thread.ref)}, outcome.error)
 
     async def _waiting(self, thread: ThreadRef) -> JsonObject:
-        """For the receipt: what waits to be remembered, and until when. It is told, not stored: it passes."""
+        """For the receipt: how many messages wait for extraction, and until when. Not stored: it soon changes."""
         try:
             waiting = await self._threads.waiting(thread)
         except Unavailable:
@@ -99,12 +99,12 @@ class ChatEnding:
         return {} if waiting is None else {"waiting": asdict(waiting)}
 
     async def _stored(self, store: Callable[[], Awaitable[Turn]]) -> Turn:
-        """A disk that is full for a moment costs no answer: it is tried again before anybody is told."""
+        """Retries for a while before reporting an error, so that a briefly full disk loses no answer."""
         for wait in self._patience.store_again_seconds:
             try:
                 return await store()
             except Unavailable as error:
-                _log.warning("an answer could not be stored and is stored again: %s", error.message)
+                _log.warning("could not store an answer, trying again: %s", error.message)
                 await asyncio.sleep(wait)
         return await store()
 

@@ -1,4 +1,4 @@
-"""Where an epoch begins, what of a conversation the next prompt holds, and what leaves when the window is full."""
+"""Where an epoch begins, which turns the next prompt holds, and which leave when the window is full."""
 
 import hashlib
 from collections.abc import Sequence
@@ -63,7 +63,7 @@ class Draft:
 
     @classmethod
     def begin(cls, wanted: Wanted, conversation: Conversation) -> "Draft":
-        """The epoch goes on, or a new one is opened because something in the prompt's past has changed."""
+        """Continue the epoch, or open a new one if anything earlier in the prompt has changed."""
         window = _window(wanted)
         instructions = _instructions(wanted, conversation)
         digest = hashlib.sha256(instructions.system_message().encode()).hexdigest()
@@ -200,7 +200,7 @@ class Draft:
         return Leaving(self.epoch.number, place, tuple(each.position for each in self.history[:cut]))
 
     def words(self) -> Turn | None:
-        """The user's words that need a context: new ones, and those whose answer never came, as time has passed."""
+        """The user turn that needs a new context block: the newest one, or an old one whose answer never came."""
         if self.wanted.accepted.turns:
             return next((turn for turn in reversed(self.wanted.accepted.turns) if turn.role == "user"), None)
         last = next((each for each in reversed(self.history) if _shows(each.turn)), None)

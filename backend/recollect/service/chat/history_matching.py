@@ -36,7 +36,7 @@ class ResentHistory:
 
     messages: tuple[NewTurn, ...]
     request: ChatRequest
-    """What it asks for besides; which thread, and which turns, is found out."""
+    """The other options of the request. Matching finds the thread and the turns."""
     thread_id: str | None = None
     """Where the client names it."""
     places: tuple[int, ...] = ()
@@ -112,7 +112,7 @@ class HistoryMatching:
         orphans = [n for n in _orphaned_results(resent.messages) if id(resent.messages[n]) in new]
         if not orphans:
             return
-        known = await self.threads.history(owner.thread(placed.thread_id))
+        known = await self.threads.get_history(owner.thread(placed.thread_id))
         called = {call_id for turn in known for call_id in _called(turn)}
         for number in orphans:
             if resent.messages[number].tool_call_id not in called:
@@ -123,7 +123,7 @@ class HistoryMatching:
                 )
 
     async def _named(self, owner: _Owner, thread_id: str, told: _Told, *, is_new: bool) -> ChatRequest:
-        """Within the thread that the client names. One that sends only what is new says it at the thread's end."""
+        """Match within the thread the client names. A client that sends only new messages adds them at its end."""
         messages = told.messages
         history = count_history(messages)
         if is_new:
@@ -159,7 +159,7 @@ class HistoryMatching:
         return _going_on(sighting, told.messages)
 
     async def _ends_with_history(self, owner: _Owner, told: _Told, known: int) -> Sighting | None:
-        """A thread that ends where the history does goes on, though in another one the same was said next."""
+        """Prefer a thread that ends where the history does over one in which the same was said next."""
         history = count_history(told.messages)
         if not 0 < history < known:
             return None

@@ -160,7 +160,7 @@ async def _receive(backend: Backend, call: ChatCall, live: LiveTurn, outcome: Ou
 
 
 async def _saved(store: SqlChatStore, live: LiveTurn, before: int) -> int:
-    """How many pieces are in the journal. One that can't be written for a while costs what was not saved meanwhile."""
+    """How many pieces are in the journal. While it can't be written, unsaved pieces would be lost in a crash."""
     count = len(live.deltas)
     if count == before:
         return before
@@ -188,7 +188,7 @@ class PromptRecorder:
         self._timer = asyncio.get_running_loop().call_later(AFTER_SECONDS, self._start)
 
     async def ended(self) -> SentPrompt | None:
-        """Waits for what is under way. Returns what is still to be written, with the answer."""
+        """Wait for a write that has begun. Returns the prompt if it must still be stored, with the answer."""
         self._timer.cancel()
         is_written = self._task is not None and await self._task
         return None if is_written else self._prompt
@@ -200,7 +200,7 @@ class PromptRecorder:
         try:
             await self._store.begin(self._accepted, self._prompt)
         except RecollectError as error:
-            _log.warning("a prompt could not be written down yet: %s", error.message)
+            _log.warning("could not store a prompt yet, trying again with the answer: %s", error.message)
             return False
         return True
 

@@ -55,7 +55,7 @@ class Rewritten:
 
 
 class Rewriter:
-    """Asks the model where that costs a chat nothing: on a backend that is not local. Else the last exchange joins.
+    """Asks the model only on a backend that is not local. Otherwise the last exchange joins the query.
 
     On a local one a call before the chat would take the chat's place in its cache.
     """

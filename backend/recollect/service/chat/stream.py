@@ -13,7 +13,7 @@ from recollect.domain.model import JsonObject, Thread, ThreadRef, Turn
 from recollect.errors import RecollectError
 
 KEPT = 256
-"""Answers that ended are kept for those who come a little later; older ones are read from the journal."""
+"""How many finished answers are kept for late followers; older ones are read from the journal."""
 
 PING_SECONDS = 15.0
 
@@ -140,7 +140,7 @@ class LiveTurn:
             self._when_stopped()
 
     def when_stopped(self, act: Callable[[], None] | None) -> None:
-        """What ends it, while there is something to end. Called at once where it was stopped already."""
+        """Set what stops the answer; None: nothing is left to stop. Called at once if it was stopped already."""
         self._when_stopped = act
         if act is not None and self.stop_reason is not None:
             act()
@@ -192,7 +192,7 @@ class LiveTurn:
 
     @contextmanager
     def heard(self) -> Iterator[None]:
-        """Whoever is inside counts as listening."""
+        """The caller counts as a listener inside the block."""
         self._count(+1)
         try:
             yield
@@ -219,7 +219,7 @@ def _pieces(answer: AnswerText, choice: int = 0) -> tuple[Delta, Delta]:
 
 
 def _beyond(after: Offset, deltas: Sequence[Delta], reached: Offset) -> tuple[list[Delta], Offset]:
-    """What of these pieces is not known yet to somebody who has that much of choice 0, and how far they reach."""
+    """The part of these pieces beyond what a follower has of choice 0, and the position they reach."""
     new = []
     for delta in deltas:
         rest = delta
@@ -232,7 +232,7 @@ def _beyond(after: Offset, deltas: Sequence[Delta], reached: Offset) -> tuple[li
 
 
 def _rest(delta: Delta, before: Offset, after: Offset) -> Delta:
-    """What of a piece lies beyond `after`."""
+    """The part of a piece beyond `after`."""
     return Delta(
         text=delta.text[max(0, after.text - before.text) :],
         reasoning=delta.reasoning[max(0, after.reasoning - before.reasoning) :],

@@ -218,7 +218,7 @@ class Chat:
         """What was said to get this answer; nothing where only another answer was asked for."""
         if answer.parent_id is not None:
             return ()
-        before = await self._threads.history(thread.ref, 1, before=answer.turn_id)
+        before = await self._threads.get_history(thread.ref, 1, before=answer.turn_id)
         return tuple(turn for turn in before if turn.role != "assistant")
 
     def forget(self, thread: ThreadRef) -> None:
@@ -234,7 +234,7 @@ class Chat:
             running = self.live.running(thread)
             if running:
                 return running[0]
-            last = await self._threads.history(thread.ref, _LAST_TURNS)
+            last = await self._threads.get_history(thread.ref, _LAST_TURNS)
             answers = [turn for turn in last if turn.role == "assistant"]
             if not answers:
                 raise NotFound("nothing streams in this thread, and nothing was answered yet")

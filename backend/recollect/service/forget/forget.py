@@ -111,7 +111,7 @@ class IncognitoEnds(BackgroundLoop):
         self._idle_ms = int(idle_hours * 3_600_000)
 
     async def end_idle(self) -> int:
-        """Forget those that nobody has written to for so long; returns how many these were."""
+        """Forget incognito threads that have been idle for `idle_hours`. Returns how many."""
         ended = 0
         for thread in await self._threads.idle_incognito(self._clock() - self._idle_ms):
             try:
@@ -126,5 +126,5 @@ class IncognitoEnds(BackgroundLoop):
             try:
                 await self.end_idle()
             except Unavailable as error:
-                _log.warning("incognito threads that are over cannot be forgotten yet: %s", error)
+                _log.warning("can't forget idle incognito threads yet, trying again: %s", error)
             await asyncio.sleep(_EVERY_SECONDS)

@@ -57,7 +57,7 @@ class IndexForgetter:
         return self.indexer.words
 
     async def forget_thread(self, thread: ThreadRef) -> None:
-        """What the thread holds by now, if its id is used again, is indexed again."""
+        """If the thread's id is in use again, its new turns are indexed again."""
         await self._forget_rows(
             owner_folder(thread.space, thread.user_id),
             lambda row: row.type == TURN and row.thread_id == thread.thread_id,
@@ -86,7 +86,7 @@ class IndexForgetter:
         self.indexer.notes_changed([owner])
 
     async def forget_user(self, space: str, user_id: str) -> None:
-        """Their tables go, whatever is in them."""
+        """Reset their index tables, whatever they hold."""
         await self.indexer.ensure_live()
         owner = owner_folder(space, user_id)
         async with self.words.locks.of(owner):

@@ -83,7 +83,7 @@ class CorpusCache:
         self.damaged = 0
         """How often an owner's index was found damaged and is rebuilt."""
         self.notes_lost: set[str] = set()
-        """Owners of whose notes the index lost its rows; whoever puts them back takes the owner out."""
+        """Owners whose note rows are missing from the index. The indexer removes an owner once reindexed."""
 
     def serve(self, generation: str) -> None:
         """From here on everything is read from this generation of the index."""

@@ -192,7 +192,7 @@ class Indexer:
 
     @property
     def overtaken(self) -> set[User]:
-        """Users who add faster than search takes in: so many of their messages, or more, can't be found yet.
+        """Users with at least `most_behind` messages that search can't find yet.
 
         Nobody while the index can't be written or the embedding model does not answer: that must not stop an add.
         """

@@ -30,7 +30,7 @@ class _Allowed:
     needed: set[str] = field(default_factory=set)
     """Ids of those that must."""
     unread: set[str] = field(default_factory=set)
-    """Notes that are known, and whose files cannot be found: what they hold nobody can say."""
+    """Known notes whose files are missing; their content can't be verified."""
     unreadable: set[str] = field(default_factory=set)
     """Notes and threads whose files are there and cannot be read."""
 

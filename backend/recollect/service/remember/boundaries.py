@@ -135,4 +135,4 @@ class QuietThreads(BackgroundLoop):
             try:
                 await self.close_quiet()
             except Unavailable as error:
-                _log.warning("conversations that are over cannot be closed yet: %s", error)
+                _log.warning("can't close quiet threads yet, trying again: %s", error)

@@ -61,7 +61,7 @@ _EVENTS: dict[str, Event] = {"facts": "facts changed", CASE: "case written"}
 
 FactsLike = Callable[[str, str, Sequence[str]], Awaitable[list[str]]]
 _MOST_SAID, _SAID_CHARS = 20, 500
-"""As many messages of people, and so much of each, are compared with what is known by their meaning."""
+"""How many user messages, and how many characters of each, are embedded to find similar facts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,7 +157,7 @@ class Remembering:
         return run
 
     async def _why_not(self, strategy: str, run: _Run) -> JsonObject | None:
-        """Why a strategy leaves what is there; None where it is to work."""
+        """Why the strategy is skipped; None: run it."""
         stored = run.stored
         if strategy == CASE:
             if not run.preferences.auto_skills:

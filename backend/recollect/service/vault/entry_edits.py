@@ -190,7 +190,7 @@ class EntryTaker:
         return frozenset(each.entry_id for each in await self.entries.deletions(space, owner))
 
     async def _is_waiting(self, known: KnownEntry) -> bool:
-        """Whether it has yet to be written to its current file."""
+        """Whether the entry is not written to its current file yet."""
         here = await self.store.entries_in(known.path)
         return any(each.known.entry_id == known.entry_id and not each.digests for each in here)
 
@@ -310,7 +310,7 @@ async def entry_in_file(
 
 
 async def _unless_changed(applied: Awaitable[None]) -> None:
-    """What was compared may have changed meanwhile: then the job compares again."""
+    """Raises Unfinished if the entries changed since the comparison, so that the job runs again."""
     try:
         await applied
     except Conflict as error:

@@ -72,7 +72,7 @@ class VaultReader:
         return True
 
     async def look(self, path: str, limit: int | None = None) -> VaultFile | None:
-        """The file as it is now. None if it does not exist or can't be read; `failed` says which."""
+        """The current file. None if it does not exist or can't be read; `failed` tells them apart."""
         try:
             found = await self._vault.look(path, limit)
         except StorageUnavailable as error:

@@ -305,7 +305,7 @@ class VaultSweep:
     async def _settled(
         self, parts: Mapping[str, KnownPart], others: Mapping[str, str]
     ) -> tuple[Listing, set[str]]:
-        """The files there are, and the known ones that are gone, once no more of them go."""
+        """List the files until no more vanish. Returns the existing files and the known ones that are missing."""
         before: set[str] = set()
         while True:
             listing = await self._reader.list_all()

@@ -21,7 +21,7 @@ from recollect.service.coordination import Clock, now_ms
 _log = logging.getLogger("recollect.edits")
 _NEWER_TURNS = 200
 _GOING_BACK_MS = 600_000
-"""How long after an old copy was seen vanished files are restored: they went back in time with it."""
+"""How long after an old copy was found missing files are restored: the copy lacked them."""
 _TOLD_MS = 86_400_000
 _SHOWN = 5
 
@@ -58,7 +58,7 @@ class EditReports:
         self._went_back_at = self.clock()
 
     def goes_back(self) -> bool:
-        """Whether the vault went back in time a moment ago: then nobody meant to remove the files that are gone."""
+        """Whether an old copy was found a moment ago. If so, missing files were not removed by a person."""
         return self._within(_GOING_BACK_MS)
 
     def old_copy_replaced(self, path: str, what: str = "is replaced by the current version") -> None:
@@ -67,7 +67,7 @@ class EditReports:
         self.tell(path, f"an old copy {what}", level=logging.WARNING)
 
     def problem(self) -> str | None:
-        """Says, for a day, that the vault went back in time; else None. Names no file."""
+        """A warning for a day after an old copy of the vault was found; else None. Names no file."""
         if not self.old_copies or not self._within(_TOLD_MS):
             return None
         number = len(self.old_copies)

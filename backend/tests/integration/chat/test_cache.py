@@ -1,6 +1,6 @@
 """Nothing is evaluated twice: long chats through Recollect on a real llama.cpp with default flags.
 
-Beside each stand the prompts of others, on the same model in the same run; a table at the end shows all of them.
+Beside some stand the same chats straight to the model; a table at the end shows all of them.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -73,23 +73,6 @@ def test_twelve_turns_evaluate_new_tokens_alone(alone: Run, show: Show) -> None:
     assert len(alone.turns) == TURNS
     assert more_than_new(alone) == []
     assert cached_percent([alone]) >= 92
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("layout", "turns"),
-    [
-        (naive_prompts.clock_not_kept, TURNS),
-        # Their first turns are the best ones: few of them are enough.
-        (naive_prompts.clock_first, 6),
-        (naive_prompts.cut_by_one, 9),
-    ],
-    ids=["clock not kept", "clock first", "cut by one"],
-)
-def test_the_layouts_of_others_evaluate_more(layout: Layout, turns: int, alone: Run, show: Show) -> None:
-    naive = straight(layout, turns)
-    show(f"    beside it: {layout.__name__.replace('_', ' ')}, {turns} turns", naive)
-    assert evaluated_per_turn(naive) > 1.5 * evaluated_per_turn([alone])
 
 
 @pytest.mark.slow

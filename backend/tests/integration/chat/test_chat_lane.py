@@ -55,7 +55,11 @@ async def test_an_answer_that_cannot_be_stored_ends_and_the_next_turn_works(
             await live.wait()
             assert live.error is not None
         assert app.chat.live.count() == 0
-        answers = [turn for turn in await app.THREADS.get_history("t") if turn.role == "assistant"]
+        answers = [
+            turn
+            for turn in await app.THREADS.get_history(await app.THREADS.meant("t"))
+            if turn.role == "assistant"
+        ]
         assert [turn.status for turn in answers] == stored
 
 
@@ -93,7 +97,10 @@ async def test_an_answer_that_the_disk_takes_late_is_stored_late_and_does_not_st
         await live.wait()
 
         async def is_over() -> bool:
-            return [turn.status for turn in await app.THREADS.get_history("t")] == ["complete", "failed"]
+            return [turn.status for turn in await app.THREADS.get_history(await app.THREADS.meant("t"))] == [
+                "complete",
+                "failed",
+            ]
 
         assert not await is_over()
         await eventually(is_over)

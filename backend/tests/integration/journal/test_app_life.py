@@ -78,7 +78,7 @@ async def test_every_handler_run_twice_leaves_the_same_state(app: App, kind: str
     if kind == FLUSH:
         assert await app.jobs.wait_for(await app.cells.request_flush(ThreadRef("default", "me", "t1")), SOON)
     if kind == PURGE:
-        await app.THREADS.delete_thread("t1")
+        await app.THREADS.delete(await app.THREADS.meant("t1"))
     await at_rest(app)
     once = await everything(app)
     lane = (cells_lane if kind in (BOUNDARY, FLUSH) else vault_lane)(
@@ -110,7 +110,7 @@ async def test_an_app_starts_and_stops_again_and_again_in_one_loop(tmp_path: Pat
             await say(app, f"message {number}")
             await at_rest(app)
     async with app:
-        turns = await app.THREADS.get_history("t1")
+        turns = await app.THREADS.get_history(await app.THREADS.meant("t1"))
         assert [turn.content for turn in turns] == ["message 0", "message 1", "message 2"]
         assert (await app.verifier.verify()).ok
 
@@ -122,7 +122,7 @@ def test_an_app_starts_and_stops_in_one_event_loop_after_another(tmp_path: Path)
         async with app:
             await say(app, f"message {number}")
             await at_rest(app)
-            return len(await app.THREADS.get_history("t1"))
+            return len(await app.THREADS.get_history(await app.THREADS.meant("t1")))
 
     assert [asyncio.run(use(number)) for number in range(3)] == [1, 2, 3]
 
@@ -137,8 +137,8 @@ async def test_two_apps_with_two_homes_live_side_by_side(tmp_path: Path) -> None
         await say(two, "b", "c")
         await at_rest(one)
         await at_rest(two)
-        assert len(await one.THREADS.get_history("t1")) == 1
-        assert len(await two.THREADS.get_history("t1")) == 2
+        assert len(await one.THREADS.get_history(await one.THREADS.meant("t1"))) == 1
+        assert len(await two.THREADS.get_history(await two.THREADS.meant("t1"))) == 2
 
 
 async def test_what_was_queued_at_a_stop_is_done_after_the_next_start(tmp_path: Path) -> None:

@@ -5,7 +5,6 @@ later (filled, freed, remounted) happens through `nsenter` into the same namespa
 """
 
 import shutil
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -34,6 +33,13 @@ def says_degraded(client: httpx2.Client, why: str) -> None:
         return answer["status"] == "degraded" and why in " ".join(answer["degraded"])
 
     wait_until(given, f"degraded: {why}", seconds=BACK_SECONDS)
+
+
+def transcript_failed(client: httpx2.Client, thread_id: str) -> bool:
+    """Whether it was tried to write a thread's transcript."""
+    return any(
+        (job["kind"], job["thread_id"]) == ("transcribe", thread_id) and job["error"] for job in jobs(client)
+    )
 
 
 def caught_up(server: Server, disk: Disk) -> None:
@@ -177,7 +183,7 @@ class TestAVaultThatIsMissingAtTheStart:
     def test_the_server_is_degraded_and_makes_no_new_one(self, without: Server) -> None:
         add(without.client, "t2", [message("said meanwhile")])
         says_degraded(without.client, "vault is missing")
-        time.sleep(0.5)  # Longer than a transcript takes: nothing must be written, which no event tells.
+        wait_until(lambda: transcript_failed(without.client, "t2"), "the transcript was tried")
         assert not (without.home / "vault").exists()
 
     def test_everything_catches_up_when_it_is_back(self, without: Server) -> None:

@@ -194,7 +194,10 @@ async def test_a_branch_goes_on_from_what_its_first_turn_followed(home: Home) ->
         await home.client.post("/api/v1/threads/t1/turns", json={k: v for k, v in turn.items() if v})
     await home.drain()
     await forgotten(home, "t-5")
-    left = {turn.turn_id: turn.parent_id for turn in await home.app.THREADS.get_history("t1")}
+    left = {
+        turn.turn_id: turn.parent_id
+        for turn in await home.app.THREADS.get_history(await home.app.THREADS.meant("t1"))
+    }
     assert (left["t-6"], left["t-7"]) == ("t-2", "t-2")
     await in_order(home)
 
@@ -267,7 +270,9 @@ async def test_forgetting_twice_at_once_forgets_both(home: Home) -> None:
         await forget(home, "t-1")
         await forget(home, "t-2")
     await home.drain()
-    assert [turn.turn_id for turn in await home.app.THREADS.get_history("t1")] == ["t-3", "t-4"]
+    assert [
+        turn.turn_id for turn in await home.app.THREADS.get_history(await home.app.THREADS.meant("t1"))
+    ] == ["t-3", "t-4"]
     await in_order(home)
 
 

@@ -69,7 +69,9 @@ async def snapshot(app: App) -> Snapshot:
         taken.coverage[space] = replace(counted, indexed=0, embedded=0)  # The index follows by itself.
         for thread in listed:
             name = f"{space}/{thread.thread_id}"
-            taken.turns[name] = await app.THREADS.get_history(thread.thread_id, space=space)
+            taken.turns[name] = await app.THREADS.get_history(
+                await app.THREADS.meant(thread.thread_id, space=space)
+            )
             taken.cells[name] = await app.cells.list_cells(ThreadRef(space, "ann", thread.thread_id))
     return taken
 

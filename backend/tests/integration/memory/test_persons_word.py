@@ -135,25 +135,3 @@ class TestWithoutIt:
             await eventually(is_off)
             await home.drain()
             assert (await holding(home), await on_page(home)) == ([POTSDAM], [])
-
-
-@pytest.mark.parametrize("how", ["section", "file"])
-async def test_what_was_superseded_by_what_a_person_removes_in_a_file_holds_again(
-    how: str, tmp_path: Path
-) -> None:
-    async with remembering(tmp_path, alone=True) as home:
-        berlin = await live_in(home, "Berlin")
-        await live_in(home, "Lisbon", JULY, [berlin])
-        assert await on_page(home) == [LISBON]
-        file = tmp_path / "vault" / (await fact(home, "Lisbon")).path
-        if how == "file":
-            file.unlink()
-        else:
-            file.write_text(file.read_text().partition("## ")[0] + "A word of mine.\n", encoding="utf-8")
-
-        async def holds_again() -> bool:
-            return await holding(home) == [BERLIN]
-
-        await eventually(holds_again)
-        await home.drain()
-        assert await on_page(home) == [BERLIN]

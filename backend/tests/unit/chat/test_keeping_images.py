@@ -61,7 +61,7 @@ async def test_an_image_that_is_about_to_be_shown_again_is_not_forgotten(
     journal: Journal, images: Images, store: ImageFiles
 ) -> None:
     await show(journal, images)
-    await journal.threads.delete_thread("t1")
+    await journal.delete("t1")
     thread = ThreadRef("default", "ann", "t2")
     shown = await images.taken_out(thread, [showing(data_url(NAME, CAT))])
     async with images.kept(thread, shown):

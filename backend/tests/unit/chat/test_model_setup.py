@@ -33,11 +33,11 @@ class Heard:
         self.steps: list[str] = []
         self.bytes: list[tuple[int, int]] = []
 
-    def step(self, name: str) -> None:
-        self.steps.append(name)
-
-    def downloaded(self, done: int, total: int) -> None:
-        self.bytes.append((done, total))
+    def __call__(self, step: str, done: int, total: int) -> None:
+        if step not in self.steps:
+            self.steps.append(step)
+        if total:
+            self.bytes.append((done, total))
 
 
 @pytest.fixture

@@ -63,7 +63,7 @@ async def test_the_turns_that_leave_are_summed_up_and_kept_with_their_digest(
 ) -> None:
     backend = answering(saying(TEXT))
     await summariser(journal, store, backend).handle(JOB)
-    history = await journal.threads.get_history("t1")
+    history = await journal.history("t1")
     assert await kept(journal) == [(2, 7, digest_of_turns(history[2:6]), TEXT)]
     shown = str(backend.calls[0].messages)
     assert [n for n in range(1, 11) if f"words of turn {n}" in shown.replace("turn 10", "")] == [3, 4, 5, 6]
@@ -137,7 +137,7 @@ async def test_a_summary_makes_way_for_a_chat(journal: Journal, store: SqlChatSt
 
 
 async def test_what_was_forgotten_meanwhile_is_not_summed_up(journal: Journal, store: SqlChatStore) -> None:
-    await journal.threads.delete_thread("t1")
+    await journal.delete("t1")
     backend = answering(saying(TEXT))
     await summariser(journal, store, backend).handle(JOB)
     assert (await kept(journal), backend.calls) == ([], [])

@@ -83,7 +83,7 @@ async def test_no_title_and_no_prompt_for_one_holds_a_secret(
     await titles(journal, backend).handle(JOB)
     assert await title_of(journal) == ("Trains" if backend else "Does [secret] work in Porto?")
     assert "AKIA" not in str(backend and backend.calls[0].messages)
-    await journal.threads.update_thread("t1", {"title": None})
+    await journal.update("t1", {"title": None})
     await replace(titles(journal, None), masks_secrets=False).handle(JOB)
     assert await title_of(journal) == "Does AKIAIOSFODNN7EXAMPLE work in Porto?"
 
@@ -103,7 +103,7 @@ async def test_a_title_that_a_person_gives_while_the_model_thinks_stays(journal:
     backend = silent()
     work = asyncio.create_task(titles(journal, backend).handle(JOB))
     await eventually(lambda: backend.in_flight)
-    await journal.threads.update_thread("t1", {"title": "My journey"})
+    await journal.update("t1", {"title": "My journey"})
     backend.release(100)
     await work
     assert await title_of(journal) == "My journey"
@@ -126,10 +126,10 @@ async def test_a_title_waits_for_the_chat_and_is_given_after_it(journal: Journal
 
 async def test_what_was_forgotten_meanwhile_gives_no_title(journal: Journal) -> None:
     await talk(journal)
-    await journal.threads.delete_thread("t1")
+    await journal.delete("t1")
     await titles(journal, titled("Trains")).handle(JOB)
     with pytest.raises(NotFound):
-        await journal.threads.delete_thread("t1")
+        await journal.delete("t1")
 
 
 # Answers

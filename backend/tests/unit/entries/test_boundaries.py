@@ -188,7 +188,7 @@ async def test_a_thread_with_nothing_buffered_is_not_asked_about(journal: Journa
 
 async def test_a_thread_that_was_forgotten_meanwhile_is_left_alone(journal: Journal) -> None:
     await fill(journal, 4, gap_after=2)
-    await journal.threads.delete_thread("t1")
+    await journal.delete("t1")
     await boundaries(journal).finish(JOB)
     assert await journal.threads.list_threads() == []
 
@@ -217,7 +217,7 @@ async def test_what_is_forgotten_while_the_model_thinks_is_not_closed(journal: J
     backend.answer = cuts_after(4)
     looking = asyncio.create_task(boundaries(journal, backend).look(JOB))
     await eventually(lambda: backend.in_flight)
-    await journal.threads.delete_thread("t1")
+    await journal.delete("t1")
     backend.release(100)
     with pytest.raises(NotFound):
         await looking
@@ -289,34 +289,12 @@ async def test_running_a_handler_twice_changes_nothing(
 # The verb
 
 
-async def flush(journal: Journal, caller: Caller | None = None) -> Flushed:
+async def flush(journal: Journal) -> Flushed:
     journal.jobs.handlers = {BOUNDARY: boundaries(journal).look, FLUSH: boundaries(journal).finish}
-    return await flush_thread(
-        journal.threads, journal.cells, journal.jobs, caller or Caller(), "t1", None, seconds=1
-    )
-
-
-async def test_flushing_tells_what_was_closed_and_that_nothing_is_left(journal: Journal) -> None:
-    await fill(journal, 2)
-    flushed = await flush(journal)
-    (cell,) = await journal.cells.list_cells(ThreadRef("default", "me", "t1"))
-    assert flushed == Flushed(True, [cell], 0, strategies={cell[0].memcell_id: []})
+    return await flush_thread(journal.threads, journal.cells, journal.jobs, Caller(), "t1", None, seconds=1)
 
 
 async def test_flushing_again_tells_of_nothing_new(journal: Journal) -> None:
     await fill(journal, 2)
     await flush(journal)
     assert await flush(journal) == Flushed(True, [], 0)
-
-
-async def test_a_flush_that_is_not_done_in_time_says_so(journal: Journal) -> None:
-    await fill(journal, 2)
-    async with journal.jobs.paused([BOUNDARY, FLUSH]):
-        assert await flush(journal) == Flushed(False, [], 2)
-
-
-async def test_anothers_thread_cannot_be_flushed(journal: Journal) -> None:
-    await fill(journal, 2)
-    with pytest.raises(NotFound):
-        await flush(journal, Caller(user_id="bob"))
-    assert await left(journal) == 2

@@ -1,4 +1,4 @@
-"""The test suite's own ground rules: async tests run, marked or not, and a warning is an error."""
+"""The test suite's own ground rule: a warning is an error."""
 
 import subprocess
 import sys
@@ -12,7 +12,6 @@ PYPROJECT = Path(__file__).resolve().parents[3] / "pyproject.toml"
 
 
 FAILING = {
-    "1 failed": "async def test_wrong(): assert False\n",
     "DeprecationWarning: old": "import warnings\ndef test_old(): warnings.warn('old', DeprecationWarning)\n",
     "was never awaited": "async def work(): ...\nasync def test_forgetful(): work()\n",
 }
@@ -27,26 +26,7 @@ def run_pytest(folder: Path, source: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
 
 
-def test_marked_and_unmarked_async_tests_both_run(tmp_path: Path) -> None:
-    result = run_pytest(
-        tmp_path,
-        "import asyncio, pathlib, pytest\n"
-        "ran = pathlib.Path(__file__).with_name('ran')\n"
-        "async def note(name):\n"
-        "    await asyncio.sleep(0)\n"
-        "    with ran.open('a') as file: file.write(name + ' ')\n"
-        "async def test_unmarked(): await note('unmarked')\n"
-        "@pytest.mark.asyncio\n"
-        "async def test_marked(): await note('marked')\n",
-    )
-    assert result.returncode == 0, result.stdout
-    assert "2 passed" in result.stdout
-    assert (tmp_path / "ran").read_text(encoding="utf-8").split() == ["unmarked", "marked"]
-
-
 @pytest.mark.parametrize("words", FAILING)
-def test_a_failing_async_test_a_warning_and_a_coroutine_never_awaited_are_errors(
-    tmp_path: Path, words: str
-) -> None:
+def test_a_warning_and_a_coroutine_never_awaited_are_errors(tmp_path: Path, words: str) -> None:
     result = run_pytest(tmp_path, FAILING[words])
     assert (result.returncode, words in result.stdout) == (1, True)

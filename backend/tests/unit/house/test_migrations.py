@@ -13,6 +13,7 @@ from alembic.config import Config
 from alembic.script import ScriptDirectory
 
 from recollect.domain.identity import file_key, key_within_user, text_digest, thread_key
+from recollect.domain.job import DELETIONS, PURGE, TRANSCRIPT_EDITS
 from recollect.domain.model import ThreadRef
 from recollect.domain.paths import transcript_path
 from recollect.errors import RecollectError, SchemaTooNew, SchemaTooOld
@@ -94,6 +95,16 @@ def test_keys_of_a_home_at_0014_keep_their_powers_and_close_the_server(at_0014: 
 def test_a_home_at_0014_that_never_had_a_key_stays_open(at_0014: sqlite3.Connection) -> None:
     upgrade_schema(at_0014)
     assert at_0014.execute("SELECT * FROM marks").fetchall() == []
+
+
+def test_jobs_of_a_home_at_0014_have_the_kinds_of_today(at_0014: sqlite3.Connection) -> None:
+    kinds = {"take_in": TRANSCRIPT_EDITS, "graves": DELETIONS, "purge": PURGE}
+    for kind in kinds:
+        at_0014.execute(
+            "INSERT INTO jobs (kind, lane, space, run_at, created) VALUES (?, 'l', 'default', 0, 0)", (kind,)
+        )
+    upgrade_schema(at_0014)
+    assert [kind for (kind,) in at_0014.execute("SELECT kind FROM jobs ORDER BY pk")] == [*kinds.values()]
 
 
 def test_the_files_of_a_home_at_0014_are_known_as_versions_of_theirs(at_0014: sqlite3.Connection) -> None:

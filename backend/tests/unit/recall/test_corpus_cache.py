@@ -95,7 +95,7 @@ async def test_a_forgotten_thread_is_gone_from_memory_and_another_of_its_name_is
     house.corpus_cache.clear()
     owned = await in_memory(house)
     assert len(owned.unindexed) == 1
-    await house.journal.threads.delete_thread("t2")
+    await house.journal.delete("t2")
     await house.add("t2", "a zebra")
     await house.forgetter.forget_thread(ThreadRef("default", "ann", "t2"))
     assert {row.text for row in owned.corpus.rows if row.text} == {"the dog Rex", "a cat", "the dog Lux"}

@@ -173,7 +173,7 @@ async def test_of_a_note_only_the_passage_that_changed_is_embedded_again(house: 
 
 async def test_a_forgotten_turn_takes_its_entries_out_of_the_hits_at_once(house: Remembering) -> None:
     await house.write_entries(DAY, fact("fa-1", "Ann owns a hound", 1))
-    await house.journal.threads.delete_thread("t1")
+    await house.journal.delete("t1")
     assert (await house.facts("hound")).hits == []
 
 

@@ -74,7 +74,7 @@ async def test_tags_that_change_leave_vectors_as_they_are(house: House) -> None:
     await house.add("t1", "one", "two")
     await house.settled()
     before = len(embedder(house).calls)
-    await house.journal.threads.update_thread("t1", {"tags": ["work"]})
+    await house.journal.update("t1", {"tags": ["work"]})
     house.indexer.thread_changed(ThreadRef("default", "ann", "t1"))
     await house.settled()
     stored = await house.store.load(house.indexer.live.name, OWNER)
@@ -87,7 +87,7 @@ async def test_vectors_that_a_kill_took_from_reworked_rows_are_made_again(house:
     await house.add("t1", "one", "two")
     await house.settled()
     await house.close()
-    await house.journal.threads.update_thread("t1", {"tags": ["work"]})
+    await house.journal.update("t1", {"tags": ["work"]})
     stored = await house.store.load(house.indexer.live.name, OWNER)
     rows = [replace(row, tags=("work",)) for row in stored.rows]
     await house.store.put(house.indexer.live.name, OWNER, rows, stored.words)
@@ -131,7 +131,7 @@ async def test_a_message_that_comes_while_the_loop_looks_is_not_overlooked(house
 
     async def progress(generation: str, thread: ThreadRef) -> Any:
         found = await seen(generation, thread)
-        if len(await house.journal.threads.get_history("t1")) == 1:
+        if len(await house.journal.history("t1")) == 1:
             await house.add("t1", "two")
         return found
 
@@ -176,7 +176,7 @@ async def test_forgetting_in_an_index_that_cannot_be_read_drops_it_and_fills_the
 async def test_a_thread_id_that_another_user_takes_over_is_indexed_for_them(house: House) -> None:
     await house.add("t1", "mine")
     await house.settled()
-    await house.journal.threads.delete_thread("t1")
+    await house.journal.delete("t1")
     await house.add("t1", "yours", user_id="bob")
     await house.forgetter.forget_thread(ThreadRef("default", "ann", "t1"))
     await house.settled()
@@ -186,7 +186,7 @@ async def test_a_thread_id_that_another_user_takes_over_is_indexed_for_them(hous
 async def test_neighbours_are_never_another_users(house: House) -> None:
     await house.add("t1", "mine", "mine too")
     await house.settled()
-    await house.journal.threads.delete_thread("t1")
+    await house.journal.delete("t1")
     await house.add("t1", *("yours" for _ in range(5)), user_id="bob")
     found = await house.recall.search(Caller(), Search("mine", "ann", neighbours=5))
     assert [turn.content for turns in found.neighbours for turn in turns] == []

@@ -37,7 +37,7 @@ async def test_a_message_that_repeats_a_forgotten_one_is_found_without_it(house:
     await house.add("t2", "the dog is in porto!")
     await house.settled()
     (both,) = (await searched(house, "dog")).hits
-    await house.journal.threads.delete_thread(deleted)
+    await house.journal.delete(deleted)
     (hit,) = (await searched(house, "dog")).hits
     assert hit.row.thread_id == ({"t1", "t2"} - {deleted}).pop()
     assert len(both.message_ids) == 2
@@ -48,7 +48,7 @@ async def test_what_is_forgotten_leaves_its_place_to_the_next(house: House) -> N
     await house.add("long", *(f"dog {n}" for n in range(60)))
     await house.add("t1", *(f"the dog of neighbour {n}" for n in range(5)))
     await house.settled()
-    await house.journal.threads.delete_thread("long")
+    await house.journal.delete("long")
     hits = (await searched(house, "dog", top_k=4)).hits
     assert {hit.row.thread_id for hit in hits} == {"t1"}
     assert len(hits) == 4

@@ -59,10 +59,10 @@ async def test_conflict_files_of_a_forgotten_thread_go_too(journal: Journal, vau
 async def test_tombstones_of_a_second_forgetting_join_the_first(
     journal: Journal, vault: PersonsVault
 ) -> None:
-    await journal.threads.delete_thread("t1")
+    await journal.delete("t1")
     await journal.jobs.run_due()
     await say(journal, "ann", "a third", "m3")
-    await journal.threads.delete_thread("t1")
+    await journal.delete("t1")
     await journal.jobs.run_due()
     file, problems = parse_tombstones(vault.files[TOMBSTONES])
     assert file is not None
@@ -72,7 +72,7 @@ async def test_tombstones_of_a_second_forgetting_join_the_first(
 
 
 async def test_what_is_said_after_a_deletion_is_transcribed(journal: Journal, vault: PersonsVault) -> None:
-    await journal.threads.delete_thread("t1")
+    await journal.delete("t1")
     await say(journal, "ann", "hello again", "m3")
     await journal.jobs.run_due()
     assert "hello again" in vault.files[f"{thread_folder('default', 'ann', 't1')}/0001.md"]
@@ -115,7 +115,7 @@ async def test_the_vault_forgets_while_the_index_cannot(journal: Journal, vault:
 
 
 async def test_running_the_purge_twice_leaves_the_same_files(journal: Journal, vault: PersonsVault) -> None:
-    await journal.threads.delete_thread("t1")
+    await journal.delete("t1")
     job = await purge_of_files(journal)
     purge: Callable[..., Awaitable[None]] = journal.jobs.handlers[PURGE]
     await purge(job)

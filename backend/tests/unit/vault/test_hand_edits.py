@@ -169,7 +169,7 @@ async def test_a_person_who_saves_faster_than_we_take_in_finds_it_beside(house: 
 
 async def test_a_file_of_a_thread_that_is_forgotten_is_nobodys(house: House) -> None:
     await house.talk("t1", "t2")
-    await house.journal.threads.delete_thread("t1")
+    await house.journal.delete("t1")
     house.edit(part_of("t1"), "t1 says 1", "Porto")
     await house.edits.look_at([part_of("t1")])
     del house.vault.files[part_of("t1")]
@@ -213,7 +213,7 @@ async def test_a_rebuild_brings_back_the_mark_and_keeps_what_it_cannot_read(
     theirs = house.edit(part_of("t1"), "part: 1\n", "part: 1\ncssclasses: wide\n")
     async with Journal(tmp_path / "again.db") as again:
         await rebuild(house.vault, again.builder, FailPoints())
-        assert await again.threads.get_history("t1") == await house.turns()
+        assert await again.history("t1") == await house.turns()
         await Transcriber(again.transcripts, house.vault, FailPoints()).transcribe(
             ThreadRef("default", "me", "t1")
         )

@@ -61,8 +61,8 @@ async def journal(journal: Journal, vault: PersonsVault) -> Journal:
         Append("work", "gone", [NewTurn("user", "secret", START, "bob", "m1")], "bob")
     )
     await run_all(journal)
-    await journal.threads.delete_thread("gone", space="work")
-    await journal.threads.delete_thread("t1", space="work")
+    await journal.delete("gone", space="work")
+    await journal.delete("t1", space="work")
     await journal.threads.append(Append("work", "t1", [NewTurn("user", "new", START, "bob", "m2")], "bob"))
     await run_all(journal)
     return journal
@@ -95,7 +95,7 @@ async def picture(journal: Journal, space: str) -> object:
         thread.thread_id: (
             (thread.user_id, thread.created, thread.agent_id, thread.title, thread.tags),
             (thread.preset, thread.backend, thread.turn_count),
-            await journal.threads.get_history(thread.thread_id, space=space),
+            await journal.history(thread.thread_id, space=space),
             await journal.cells.list_cells(ThreadRef(space, "ann", thread.thread_id)),
         )
         for thread in threads
@@ -174,7 +174,7 @@ async def test_a_damaged_turn_is_reported_and_the_others_come_back(
     vault.files[FIRST] = vault.files[FIRST].replace("## user · ann", "## usr · ann", 1)
     again, report = await rebuilt()
     assert len(report.problems) >= 1
-    assert len(await again.threads.get_history("t1")) == 8
+    assert len(await again.history("t1")) == 8
 
 
 @pytest.mark.parametrize("name", ["0099.md", "00001.md", "1.md", "².md", "٣.md"])
@@ -202,7 +202,7 @@ async def test_two_turns_with_one_message_id_are_reported_and_the_rest_comes_bac
     vault.files[FIRST] = vault.files[FIRST].replace("- id: m1\n", "- id: m0\n")
     again, report = await rebuilt()
     assert len(report.problems) >= 1
-    assert len(await again.threads.get_history("t1")) >= 8
+    assert len(await again.history("t1")) >= 8
 
 
 async def test_a_damaged_tombstone_is_reported_and_the_others_come_back(

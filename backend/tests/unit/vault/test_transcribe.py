@@ -56,7 +56,7 @@ def texts_in(vault: PersonsVault) -> list[str]:
 async def test_a_transcript_says_what_the_journal_says(journal: Journal, vault: PersonsVault) -> None:
     await add(journal, "a", "b\r\n---\n## user", "c")
     await run(journal, vault)
-    assert list(parse_part(vault.files[FIRST]).turns) == await journal.threads.get_history("t1")
+    assert list(parse_part(vault.files[FIRST]).turns) == await journal.history("t1")
 
 
 async def test_a_thread_without_turns_has_a_transcript_too(journal: Journal, vault: PersonsVault) -> None:
@@ -182,7 +182,7 @@ async def test_a_change_of_the_title_of_a_long_thread_writes_part_one_alone(
     await add(journal, *("x" * 9000 for _ in range(60)))
     await run(journal, vault)
     before = dict(vault.files)
-    await journal.threads.update_thread("t1", {"title": "Porto"})
+    await journal.update("t1", {"title": "Porto"})
     await run(journal, vault)
     assert [path for path, text in vault.files.items() if before[path] != text] == [FIRST]
 
@@ -265,7 +265,7 @@ async def test_a_thread_deleted_while_it_is_written_leaves_no_file(
 
     class Deleting(SqlTranscriptStore):
         async def announce(self, thread: ThreadRef, part: StoredPart) -> None:
-            await journal.threads.delete_thread("t1")
+            await journal.delete("t1")
             await super().announce(thread, part)
 
     await add(journal, "a")

@@ -24,7 +24,7 @@ async def journal(journal: Journal, vault: PersonsVault) -> Journal:
     """A thread of two parts, the last messages in a memcell, all written."""
     turns = [NewTurn("user", f"{number} " + "x" * 15_000, START, "ann") for number in range(3)]
     await journal.threads.append(Append("default", "t1", turns))
-    stored = await journal.threads.get_history("t1", 2)
+    stored = await journal.history("t1", 2)
     cell_id = memcell_id(ThreadRef("default", "me", "t1"), [turn.message_id for turn in stored])
     cell = Memcell(cell_id, tuple(turn.turn_id for turn in stored), "gap")
     await journal.cells.close(ThreadRef("default", "me", "t1"), [cell], "rules")
@@ -114,7 +114,7 @@ async def test_what_is_not_written_yet_is_pending_and_no_problem(
 ) -> None:
     turn = NewTurn("user", "new", START, "ann")
     await journal.threads.append(Append("default", "t1", [turn, turn]))
-    await journal.threads.update_thread("t1", {"title": "new"})
+    await journal.update("t1", {"title": "new"})
     found = await verify(journal, vault)
     assert found.ok
     assert found.pending == 2
@@ -168,7 +168,7 @@ async def test_repair_leaves_what_a_person_changed(journal: Journal, vault: Pers
 async def test_a_repaired_part_is_ours_again(journal: Journal, vault: PersonsVault) -> None:
     vault.files.clear()
     await verify(journal, vault, repair=True)
-    await journal.threads.update_thread("t1", {"title": "Porto"})
+    await journal.update("t1", {"title": "Porto"})
     await transcriber(journal, vault).transcribe(ThreadRef("default", "me", "t1"))
     assert sorted(vault.files) == [FIRST, SECOND]
 

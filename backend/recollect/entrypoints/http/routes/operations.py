@@ -166,7 +166,7 @@ async def _observe_search(home: App) -> None:
         ("restored", reports.restored),
         ("unreadable", reports.unreadable),
     ):
-        metrics.hand_edits.labels(outcome).set(number)
+        metrics.transcript_edits.labels(outcome).set(number)
 
 
 operator_router = APIRouter(prefix="/api/v1", tags=["operator"], route_class=BodyRoute)

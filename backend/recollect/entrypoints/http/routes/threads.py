@@ -15,7 +15,7 @@ from recollect.entrypoints.http.requests import Id, PageMark, ThreadBody, Thread
 from recollect.errors import InvalidInput
 from recollect.service import threads
 from recollect.service.forget import forget
-from recollect.service.threads import Stretch
+from recollect.service.threads import TurnPage
 from recollect.service.vault.images import add_turn_with_images
 
 router = APIRouter(prefix="/api/v1/threads", tags=["threads"], route_class=BodyRoute)
@@ -141,24 +141,24 @@ async def get_turns(
     most = PAGE if max_turns is None else min(max_turns, MOST)
     extra: dict[str, Any] = {}
     if (near := around or after) is not None:
-        stretch = await threads.turns_near(home.THREADS, thread, near, most, "around" if around else "after")
-        found, extra = stretch.turns, _marks(stretch)
+        page = await threads.turns_near(home.THREADS, thread, near, most, "around" if around else "after")
+        found, extra = page.turns, _marks(page)
     elif max_turns is not None:
-        found = await home.THREADS.history(thread, most, before=before)
+        found = await home.THREADS.get_history(thread, most, before=before)
     else:
-        found = await home.THREADS.history(thread, PAGE + 1, before=before)
+        found = await home.THREADS.get_history(thread, PAGE + 1, before=before)
         found, extra = found[-PAGE:], {"next": found[-PAGE].turn_id} if len(found) > PAGE else {}
     if receipts:
         extra["receipts"] = await home.chats.receipts(thread, found)
     return await asyncio.to_thread(_rendered, found, extra)
 
 
-def _marks(stretch: Stretch) -> dict[str, Any]:
-    """Where to go on from a stretch, on the sides where there is more."""
-    if not stretch.turns:
+def _marks(page: TurnPage) -> dict[str, Any]:
+    """Where to go on from a page, on the sides where there is more."""
+    if not page.turns:
         return {}
-    older = {"next": stretch.turns[0].turn_id} if stretch.older else {}
-    newer = {"newer": stretch.turns[-1].turn_id} if stretch.newer else {}
+    older = {"next": page.turns[0].turn_id} if page.older else {}
+    newer = {"newer": page.turns[-1].turn_id} if page.newer else {}
     return older | newer
 
 

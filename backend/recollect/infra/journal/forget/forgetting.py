@@ -65,7 +65,7 @@ def forget_user(connection: sqlite3.Connection, space: str, user_id: str, now: i
 
 
 def forget_owner(connection: sqlite3.Connection, space: str, owner: str) -> None:
-    """What is known of an owner besides their threads; their files are the caller's to remove."""
+    """Delete all rows of an owner except threads. The caller removes the files."""
     forget_entries_of(connection, space, owner)
     notes = connection.execute(
         "DELETE FROM notes WHERE owner = ? RETURNING path, digest", (owner,)

@@ -128,14 +128,14 @@ def settle_entries_job(task: Task, owner: str, now: int) -> NewJob:
 
 
 def queue_user_purge(connection: sqlite3.Connection, task: Task, now: int) -> int:
-    """Once now, and once more when whatever still worked for the user has ended."""
+    """Purge now, and again when running work for the user has ended."""
     lane = forget_lane(owner_folder(task.space, task.user_id))
     payloads = [{"step": USER, "user_id": task.user_id}, {**task.as_payload(USER), "waits": True}]
     return queue_jobs(connection, [_job(task, lane, payload, now) for payload in payloads], now)
 
 
 def queue_note_purge(connection: sqlite3.Connection, task: Task, path: str, digest: str, now: int) -> int:
-    """Once now, and once more when whatever had read the note has ended."""
+    """Purge now, and again when work that has read the note has ended."""
     lane = forget_lane(owner_folder(task.space, task.user_id))
     first: JsonObject = {"step": NOTE, "user_id": task.user_id, "path": path, "digest": digest}
     payloads = [first, {**first, "at": now, "waits": True}]

@@ -279,7 +279,7 @@ def _delete(connection: sqlite3.Connection, thread: _Thread, pks: str, turns: Se
 
 
 def _shrink(connection: sqlite3.Connection, thread_pk: int, cell_pk: int, memcell_id: str) -> bool:
-    """The cell keeps its id and loses what is gone; False where it was all of it, and the cell went."""
+    """Remove forgotten turns from a cell, which keeps its id. False: it became empty and was deleted."""
     left = connection.execute(CELL_TURNS, (cell_pk,)).fetchall()
     if not left:
         connection.execute("DELETE FROM memcell WHERE pk = ?", (cell_pk,))
