@@ -89,6 +89,8 @@ class Corpus:
         """Whether it is a line of the profile that was made of facts."""
         self.until = np.zeros(_FIRST_CAPACITY, np.int64)
         """When an entry ceased to hold; 0 while it holds."""
+        self.corrected = np.zeros(_FIRST_CAPACITY, np.int64)
+        """When a person wrote over an entry."""
         self.pinned = np.zeros(_FIRST_CAPACITY, np.bool_)
         self.thread_codes: dict[str, int] = {}
         self.sender_codes: dict[str, int] = {}
@@ -257,6 +259,7 @@ class Corpus:
         self.is_statement[place] = row.type in (FACTS, FORESIGHT, PROFILE)
         self.shows_facts[place] = bool(row.shows)
         self.until[place] = row.until
+        self.corrected[place] = row.corrected
         self.pinned[place] = row.pinned
         for name, turn_id in map(named_turn, row.sources):
             self._sources.add(place, self._thread_code(name), turn_number(turn_id) or 0)
@@ -345,7 +348,7 @@ class Corpus:
         for name in (
             "lengths", "head_lengths", "times", "positions", "threads", "senders", "of_person", "of_assistant", "asks",
             "instructs", "prefers", "question_share", "is_entry", "is_episode", "is_statement", "until", "pinned",
-            "embedded", "shows_facts", "only_asks",
+            "embedded", "shows_facts", "only_asks", "corrected",
         ):  # fmt: skip
             setattr(self, name, _grown(getattr(self, name), capacity))
         content = self._content

@@ -159,9 +159,9 @@ def score(
         parts["instead"] = preferred(corpus, view, succeeded, own, holds, total)
         total += parts["instead"]
         stand_ins = told(corpus, view, own)
-        parts["sources"] = lifted(stand_ins, total)
         whole = query.wants_summary or _asks_for_a_time_alone(corpus, view, query, parts["words"])
-        wholly, in_part = ends_of_turns(corpus, view, own, now)
+        wholly, in_part, written = ends_of_turns(corpus, view, own, now)
+        parts["sources"] = np.maximum(lifted(stand_ins, total), lifted(written, total))
         scores = Scores(
             total + parts["sources"], parts, stand_ins, _by_place(wholly), _by_place(in_part), whole
         )

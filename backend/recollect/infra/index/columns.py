@@ -40,6 +40,7 @@ SCHEMA = pa.schema(
         pa.field("until", pa.int64()),
         pa.field("pinned", pa.bool_()),
         pa.field("edited", pa.bool_()),
+        pa.field("corrected", pa.int64()),
         pa.field("superseded_by", _TEXT),
         pa.field("shows", _TEXTS),
         pa.field("timestamp", pa.int64()),

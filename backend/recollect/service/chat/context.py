@@ -351,6 +351,7 @@ def _memory(hit: Hit, words: Sequence[str], known: Known, max_tokens: int, now: 
         type=row.type,
         correction=row.row_id in known.injected,
         ended=row.ended(now) if row.is_entry else hit.until,
+        corrected=row.corrected,
         shows=dict.fromkeys(row.shows, ""),
     )
 
