@@ -66,6 +66,8 @@ class IndexRow:
     """Of an entry: the id of the one that holds instead."""
     shows: tuple[str, ...] = ()
     """Of a line of the profile: the ids of the facts that it was made of, unless a person wrote it."""
+    only_calls: bool = False
+    """Of a turn: it says nothing, and calls tools."""
 
     @property
     def is_entry(self) -> bool:
@@ -83,7 +85,7 @@ class IndexRow:
             self.row_id, self.type, self.text, str(self.timestamp), self.thread_id, str(self.position),
             "\x01".join(self.message_ids), self.role, self.sender, self.agent_id, "\x01".join(self.tags), self.path,
             "\x01".join(self.sources), str(self.until), str(self.pinned), str(self.edited), str(self.corrected),
-            self.superseded_by, "\x01".join(self.shows),
+            self.superseded_by, "\x01".join(self.shows), str(self.only_calls),
         )  # fmt: skip
         return hashlib.sha256("\x00".join(fields).encode()).hexdigest()[:32]
 
@@ -207,6 +209,7 @@ def turn_row(thread: Thread, turn: Turn) -> IndexRow | None:
         agent_id=thread.agent_id or "",
         tags=thread.tags,
         path=thread_folder(*thread.ref),
+        only_calls=not turn.content.strip(),
     )
 
 

@@ -43,6 +43,7 @@ SCHEMA = pa.schema(
         pa.field("corrected", pa.int64()),
         pa.field("superseded_by", _TEXT),
         pa.field("shows", _TEXTS),
+        pa.field("only_calls", pa.bool_()),
         pa.field("timestamp", pa.int64()),
         pa.field("owner", _TEXT),
         pa.field("digest", _TEXT),

@@ -277,7 +277,7 @@ def _why_not(row: IndexRow, thread: Thread, known: Known) -> str | None:
         and row.position >= known.next_position
     ):
         return "said later"
-    if row.role in ("system", "tool"):
+    if row.role in ("system", "tool") or row.only_calls:
         return "not said by anybody"
     return "tells nothing" if tells_nothing(row.text) else None
 
