@@ -39,6 +39,8 @@ class Memory:
     """It is in the prompt already, as it was before it was edited."""
     ended: int = 0
     """When it ceased to hold; 0 while it holds."""
+    corrected: int = 0
+    """When a person wrote over what was said; 0 where nobody did."""
     shows: Mapping[str, str] = field(default_factory=dict)
     """Of a line of the profile that was made of facts: the digest of each of these, by its id."""
 
@@ -76,7 +78,8 @@ def _skill_line(skill: OfferedSkill) -> str:
 def memory_line(memory: Memory) -> str:
     """Such as: - 2026-05-08, Ann said: "My sister Marta is moving to Porto!" """
     mark = "corrected: " if memory.correction else ""
-    end = f", until {_day(memory.ended)}" if memory.ended else ""
+    end = f", corrected {_day(memory.corrected)}" if memory.corrected else ""
+    end += f", until {_day(memory.ended)}" if memory.ended else ""
     return f"- {mark}{_day(memory.timestamp)}{end}, {_said(memory)}: {_quoted(' '.join(memory.text.split()))}"
 
 

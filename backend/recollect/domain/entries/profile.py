@@ -86,6 +86,8 @@ def line_of(fact: KnownEntry, *others: KnownEntry, text: str = "", by: str = RUL
         extra[LAPSES] = min(lapses)
     if any(each.is_pinned for each in shown):
         extra[_PINNED] = "yes"
+    if corrected := [each.entry.extra[CORRECTED] for each in shown if CORRECTED in each.entry.extra]:
+        extra[CORRECTED] = max(corrected)
     if by != RULES:
         extra["basis"] = basis_of(shown)
     entry = Entry(

@@ -31,6 +31,7 @@ from recollect.domain.recall.corpus_view import (
     neighbourhood,
     thread_name,
 )
+from recollect.domain.recall.query import is_bare_question
 from recollect.domain.recall.rows import TURN, IndexRow, Vectors
 from recollect.domain.recall.words import (
     is_instruction,
@@ -78,6 +79,8 @@ class Corpus:
         self.prefers = np.zeros(_FIRST_CAPACITY, np.bool_)
         self.question_share = np.zeros(_FIRST_CAPACITY, np.float32)
         """How much of it asks."""
+        self.only_asks = np.zeros(_FIRST_CAPACITY, np.bool_)
+        """Whether it is a turn that is a bare question."""
         self.is_entry = np.zeros(_FIRST_CAPACITY, np.bool_)
         self.is_episode = np.zeros(_FIRST_CAPACITY, np.bool_)
         self.is_statement = np.zeros(_FIRST_CAPACITY, np.bool_)
@@ -86,6 +89,8 @@ class Corpus:
         """Whether it is a line of the profile that was made of facts."""
         self.until = np.zeros(_FIRST_CAPACITY, np.int64)
         """When an entry ceased to hold; 0 while it holds."""
+        self.corrected = np.zeros(_FIRST_CAPACITY, np.int64)
+        """When a person wrote over an entry."""
         self.pinned = np.zeros(_FIRST_CAPACITY, np.bool_)
         self.thread_codes: dict[str, int] = {}
         self.sender_codes: dict[str, int] = {}
@@ -254,6 +259,7 @@ class Corpus:
         self.is_statement[place] = row.type in (FACTS, FORESIGHT, PROFILE)
         self.shows_facts[place] = bool(row.shows)
         self.until[place] = row.until
+        self.corrected[place] = row.corrected
         self.pinned[place] = row.pinned
         for name, turn_id in map(named_turn, row.sources):
             self._sources.add(place, self._thread_code(name), turn_number(turn_id) or 0)
@@ -263,6 +269,7 @@ class Corpus:
         self.of_person[place] = row.role == "user"
         self.asks[place] = is_question(row.text)
         self.question_share[place] = question_share(row.text)
+        self.only_asks[place] = row.type == TURN and is_bare_question(row.text)
         self.instructs[place] = row.role == "user" and is_instruction(row.text)
         self.prefers[place] = row.role == "user" and is_preference(row.text)
         self.of_assistant[place] = row.role == "assistant"
@@ -341,7 +348,7 @@ class Corpus:
         for name in (
             "lengths", "head_lengths", "times", "positions", "threads", "senders", "of_person", "of_assistant", "asks",
             "instructs", "prefers", "question_share", "is_entry", "is_episode", "is_statement", "until", "pinned",
-            "embedded", "shows_facts",
+            "embedded", "shows_facts", "only_asks", "corrected",
         ):  # fmt: skip
             setattr(self, name, _grown(getattr(self, name), capacity))
         content = self._content

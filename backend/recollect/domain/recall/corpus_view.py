@@ -157,6 +157,10 @@ class EntrySources:
         in_order = np.argsort(entries, kind="stable")
         return cls(entries[in_order], turns[in_order])
 
+    def where(self, wanted: Flags) -> "EntrySources":
+        """Of each pair, whether it is wanted."""
+        return EntrySources(self.entries[wanted], self.turns[wanted])
+
     def of(self, entry: int) -> list[int]:
         """The places of the turns that an entry came from."""
         first, last = np.searchsorted(self.entries, (entry, entry + 1))

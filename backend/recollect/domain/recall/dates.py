@@ -3,9 +3,12 @@
 import calendar
 import itertools
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, timedelta
+
+import numpy as np
+import numpy.typing as npt
 
 from recollect.domain.recall.words import normal
 
@@ -202,3 +205,21 @@ def _days(first: date, count: int) -> Span:
 
 def day_of(moment: int) -> date:
     return datetime.fromtimestamp(moment / 1000, UTC).date()
+
+
+def within(times: npt.NDArray[np.int64], spans: Sequence[Span]) -> npt.NDArray[np.bool_]:
+    """Which times lie in any of the spans."""
+    inside = np.zeros(len(times), np.bool_)
+    for span in spans:
+        if span.begin is not None and span.end is not None:
+            inside |= (times >= span.begin) & (times < span.end)
+        else:
+            days = times.astype("datetime64[ms]")
+            months = days.astype("datetime64[M]")
+            matches = months.astype(np.int64) % 12 + 1 == span.month
+            if span.day is not None:
+                matches &= (days.astype("datetime64[D]") - months.astype("datetime64[D]")).astype(
+                    np.int64
+                ) + 1 == span.day
+            inside |= matches
+    return inside

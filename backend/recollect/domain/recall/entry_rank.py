@@ -182,28 +182,36 @@ def _lines_and_facts(corpus: Corpus, view: View, own: Floats) -> EntrySources:
     return EntrySources(placed[:, 0], placed[:, 1])
 
 
-def ends_of_turns(corpus: Corpus, view: View, own: Floats, now: int | None) -> tuple[Times, Times]:
-    """When what a turn says ceased to hold, by its facts and plans; 0 while it holds.
+def ends_of_turns(
+    corpus: Corpus, view: View, own: Floats, now: int | None
+) -> tuple[Times, Times, EntrySources]:
+    """When what a turn says ceased to hold, or was corrected by a person since, by its facts and plans; 0 while it holds.
 
     First: for turns with no valid entry left, the latest end. Second: for the other turns, the end of the entry that
-    answers the query, unless a valid one answers it better.
+    answers the query, unless a valid one answers it better. Third: what a person wrote instead, and the turns that it
+    ends.
     """
-    pairs, size = corpus.entry_sources(view), view.size
-    made = corpus.is_statement[:size] & ~corpus.shows_facts[:size]
-    until = corpus.until[:size]
-    is_over = made & (until > 0) & (until <= np.maximum(now or _NEVER, corpus.times[:size]))
-    holding = np.zeros(size, np.bool_)
-    holding[pairs.turns[(made & ~is_over)[pairs.entries]]] = True
+    pairs, size, moment = corpus.entry_sources(view), view.size, now or _NEVER
+    entries, turns = pairs.entries, pairs.turns
+    made = corpus.is_statement[entries] & ~corpus.shows_facts[entries]
+    until, corrected = corpus.until[entries], corpus.corrected[entries]
+    is_over = (until > 0) & (until <= np.maximum(moment, corpus.times[entries]))
+    is_corrected = made & (corrected > corpus.times[turns]) & (corrected <= moment)
+    over = made & (is_over | is_corrected)
+    ended, holding = pairs.where(over), pairs.where(made & ~over)
+    ends = np.where(is_corrected, corrected, until)[over]
+    holds = np.zeros(size, np.bool_)
+    holds[holding.turns] = True
     relevance = np.maximum(own, np.float32(0))
-    lost = pairs.best_of_entries(np.where(is_over, relevance, np.float32(0)))
-    kept = pairs.best_of_entries(np.where(made & ~is_over, relevance, np.float32(0)))
+    lost, kept = ended.best_of_entries(relevance), holding.best_of_entries(relevance)
     latest: Times = np.zeros(size, np.int64)
     asked: Times = np.zeros(size, np.int64)
-    over = is_over[pairs.entries]
-    np.maximum.at(latest, pairs.turns[over], until[pairs.entries[over]])
-    answering = over & (relevance[pairs.entries] >= lost[pairs.turns])
-    np.maximum.at(asked, pairs.turns[answering], until[pairs.entries[answering]])
-    return np.where(holding, 0, latest), np.where(holding & (lost >= kept), asked, 0)
+    np.maximum.at(latest, ended.turns, ends)
+    answering = relevance[ended.entries] >= lost[ended.turns]
+    np.maximum.at(asked, ended.turns[answering], ends[answering])
+    wholly, in_part = np.where(holds, 0, latest), np.where(holds & (lost >= kept), asked, 0)
+    instead = is_corrected & ~is_over & (relevance[entries] > 0) & (wholly + in_part > 0)[turns]
+    return wholly, in_part, pairs.where(instead)
 
 
 def lifted(stand_ins: EntrySources, total: Floats) -> Floats:

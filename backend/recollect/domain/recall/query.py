@@ -12,6 +12,7 @@ from recollect.domain.recall.dates import Span, spans_in, without_times
 from recollect.domain.recall.words import (
     asking_and_telling,
     is_question,
+    mostly_asks,
     normal,
     stem,
     words_asked_for,
@@ -149,6 +150,8 @@ with the second share they ask the same.
 """
 _ONLY_ASKS = 0.1
 """What a question counts for that asks something else."""
+_SAYS_NOTHING = 24
+"""Characters of its telling words: a question with no more of them says nothing of its own."""
 _COMPARED = 400
 """Characters of a query that a message is compared with, and of a message."""
 
@@ -170,12 +173,17 @@ def tells_of(text: str, words: Set[str]) -> bool:
     )
 
 
+def is_bare_question(text: str) -> bool:
+    """Whether a message is a short question, whatever it asks, with no more than a greeting beside."""
+    return mostly_asks(text) and sum(map(len, _clauses_in_words(text)[0])) <= _SAYS_NOTHING
+
+
 def asked_again(text: str, query: str, words: Set[str]) -> float:
     """How much a message only asks what a query with these words asks, from 0 to 1; 0 where it tells something of it.
 
-    A message that repeats a question, without a question mark perhaps, asks it.
+    A message that repeats a question, without a question mark perhaps, asks it; a bare question only asks.
     """
-    if is_question(query) and repeats(text, query):
+    if is_bare_question(text) or (is_question(query) and repeats(text, query)):
         return 1.0
     if tells_of(text, words):
         return 0.0

@@ -1,6 +1,5 @@
 """Ranking: every row of the owner gets every part of the score, each part scaled to the owner's own rows."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -8,7 +7,7 @@ import numpy.typing as npt
 
 from recollect.domain.recall.corpus import Corpus
 from recollect.domain.recall.corpus_view import Counts, EntrySources, Postings, View
-from recollect.domain.recall.dates import Span
+from recollect.domain.recall.dates import Span, within
 from recollect.domain.recall.entry_rank import (
     Times,
     brought,
@@ -30,6 +29,7 @@ _MOST_ASKING = 100
 """Only the best N turns are checked for questions and answers."""
 _K1, _B = 0.7, 0.6
 """BM25: how soon a repeated word stops counting, and how much long rows are held back."""
+_A_LITTLE = np.float32(0.001)
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +65,8 @@ class Weights:
     user: float = 0.6
     """What the person said, where they talk to an assistant."""
     question: float = -1.0
-    """Asks the same as the query, in part for a question that asks for more: a question is no evidence."""
+    """Asks the same as the query, in part for a question that asks for more: a question is no evidence. More is taken
+    from what only asks, to come behind all that tells something."""
     instruction: float = 0.3
     preference: float = 0.1
     answer: float = 0.1
@@ -124,7 +125,8 @@ def score(
     """
     if not view.content.count:
         return Scores(np.zeros(view.size, np.float32))
-    relevance = _relevance(corpus, view, query, vector, weights)
+    asking = _asking(corpus, view, query, weights)
+    relevance = _relevance(corpus, view, query, vector, weights, asking)
     parts = {
         **relevance,
         **_dates(corpus, view, query, weights, relevance["words"]),
@@ -157,30 +159,49 @@ def score(
         parts["instead"] = preferred(corpus, view, succeeded, own, holds, total)
         total += parts["instead"]
         stand_ins = told(corpus, view, own)
-        parts["sources"] = lifted(stand_ins, total)
         whole = query.wants_summary or _asks_for_a_time_alone(corpus, view, query, parts["words"])
-        wholly, in_part = ends_of_turns(corpus, view, own, now)
+        wholly, in_part, written = ends_of_turns(corpus, view, own, now)
+        parts["sources"] = np.maximum(lifted(stand_ins, total), lifted(written, total))
         scores = Scores(
             total + parts["sources"], parts, stand_ins, _by_place(wholly), _by_place(in_part), whole
         )
     else:
         scores = Scores(total, parts)
-    if weights.question and not query.wants_summary and not query.wants_order:
-        scores.parts["question"] = np.float32(weights.question) * _asked(corpus, view, query, scores.total)
+    if _goes_by_questions(query, weights):
+        scores.parts["question"] = _behind(corpus, view, query, weights, asking, scores.total)
         scores.total += scores.parts["question"]
     return scores
 
 
-def _asked(corpus: Corpus, view: View, query: Query, total: Floats) -> Floats:
-    """How much of each turn asks what the query asks, of the best; not where people talk to each other: there a question
-    belongs to its answer.
+def _goes_by_questions(query: Query, weights: Weights) -> bool:
+    """Not where all that was talked about is wanted, questions too."""
+    return bool(weights.question) and not query.wants_summary and not query.wants_order
+
+
+def _asking(corpus: Corpus, view: View, query: Query, weights: Weights) -> Flags:
+    """Bare questions, not where people talk to each other: there a question belongs to its answer. They are no evidence:
+    no other row is measured by them, nor lifted.
     """
+    bare = corpus.only_asks[: view.size] & ~corpus.context(view).among_people
+    return bare & _goes_by_questions(query, weights)
+
+
+def _behind(
+    corpus: Corpus, view: View, query: Query, weights: Weights, asking: Flags, total: Floats
+) -> Floats:
+    """What turns lose for asking what the query asks; those that do nothing else come behind all that tell something."""
     places = np.flatnonzero(view.there & ~view.is_entry & ~corpus.context(view).among_people)
     best = places[np.argsort(-total[places], kind="stable")][:_MOST_ASKING].tolist()
     words = frozenset(query.words)
-    shares: Floats = np.zeros(view.size, np.float32)
+    shares: Floats = asking.astype(np.float32)
     shares[best] = [asked_again(view.rows[place].text, query.text, words) for place in best]
-    return shares
+    lost: Floats = np.float32(weights.question) * shares
+    only_ask = (shares >= 1) & view.there
+    telling = view.there & ~only_ask
+    if only_ask.any() and telling.any():
+        over = (total + lost)[only_ask].max() - (total + lost)[telling].min() + _A_LITTLE
+        lost -= np.maximum(over, np.float32(0)) * only_ask
+    return lost
 
 
 def _by_place(times: Times) -> dict[int, int]:
@@ -189,16 +210,18 @@ def _by_place(times: Times) -> dict[int, int]:
 
 
 def _relevance(
-    corpus: Corpus, view: View, query: Query, vector: Floats | None, weights: Weights
+    corpus: Corpus, view: View, query: Query, vector: Floats | None, weights: Weights, asking: Flags
 ) -> dict[str, Floats]:
     """By words and by meaning: of the row itself, and of what stands around it."""
     assisted = corpus.context(view).with_assistant
     near: Floats = np.where(assisted, weights.near_assistant, weights.near_people).astype(np.float32)
     near[view.is_entry] = 0
-    words, near_words = _by_words(corpus, view, query, weights)
+    words, near_words = _by_words(corpus, view, query, weights, asking)
+    words[asking] = np.minimum(words[asking], np.float32(1))
     parts: dict[str, Floats] = {"words": np.float32(weights.words) * words, "near_words": near * near_words}
     if vector is not None and view.embedded.any():
-        meaning, near_meaning = _by_meaning(corpus, view, vector, centred=weights.centred)
+        meaning, near_meaning = _by_meaning(corpus, view, vector, asking, centred=weights.centred)
+        meaning[asking] = np.minimum(meaning[asking], np.float32(1))
         parts["meaning"] = np.float32(weights.meaning) * _meaning_or_words(view, meaning, words)
         parts["near_meaning"] = near * near_meaning
     return parts
@@ -263,7 +286,9 @@ def _inherited(corpus: Corpus, view: View, query: Query, weights: Weights, total
     return inherited
 
 
-def _by_words(corpus: Corpus, view: View, query: Query, weights: Weights) -> tuple[Floats, Floats]:
+def _by_words(
+    corpus: Corpus, view: View, query: Query, weights: Weights, asking: Flags
+) -> tuple[Floats, Floats]:
     """BM25 of every row, and of every row's neighbourhood taken together."""
     size, counted = view.size, view.counted
     count = int(counted.sum())
@@ -283,11 +308,12 @@ def _by_words(corpus: Corpus, view: View, query: Query, weights: Weights) -> tup
         here = counted[rows]
         holding = int(here.sum()) or len(rows)
         words[rows] += share * _bm25(counts, corpus.lengths[rows], mean_lengths[rows], holding, count)
-        around, sums = context.spread(rows[here], head_counts[here])
+        lends = here & ~asking[rows]
+        around, sums = context.spread(rows[lends], head_counts[lends])
         near[around] += share * _bm25(
             sums, context.near_lengths[around], context.mean_near_length, len(around), count
         )
-    return _share_of_the_best(words, view), _scaled(near, view)
+    return _share_of_the_best(words, view, asking), _scaled(near, view, asking)
 
 
 def _mean_lengths(corpus: Corpus, view: View) -> Floats:
@@ -324,7 +350,9 @@ def _bm25(
     return result
 
 
-def _by_meaning(corpus: Corpus, view: View, vector: Floats, *, centred: bool) -> tuple[Floats, Floats]:
+def _by_meaning(
+    corpus: Corpus, view: View, vector: Floats, asking: Flags, *, centred: bool
+) -> tuple[Floats, Floats]:
     """Cosines to the query, of every row and averaged over its neighbourhood; relative to the mean of all."""
     size = view.size
     vectors = corpus.vectors[:size]
@@ -339,29 +367,12 @@ def _by_meaning(corpus: Corpus, view: View, vector: Floats, *, centred: bool) ->
     of_many = view.embedded & view.counted
     unknown = cosines[of_many if of_many.any() else view.embedded].mean()
     cosines = np.where(view.embedded, cosines, unknown).astype(np.float32)
-    return _scaled(cosines, view), _scaled(corpus.context(view).averaged(cosines), view)
+    lent = np.where(asking, unknown, cosines).astype(np.float32)
+    return _scaled(cosines, view, asking), _scaled(corpus.context(view).averaged(lent), view, asking)
 
 
 def _meant(query: Query) -> list[Span]:
     return [span for span in query.spans if span.is_meant]
-
-
-def within(times: npt.NDArray[np.int64], spans: Sequence[Span]) -> Flags:
-    """Which times lie in any of the spans."""
-    inside = np.zeros(len(times), np.bool_)
-    for span in spans:
-        if span.begin is not None and span.end is not None:
-            inside |= (times >= span.begin) & (times < span.end)
-        else:
-            days = times.astype("datetime64[ms]")
-            months = days.astype("datetime64[M]")
-            matches = months.astype(np.int64) % 12 + 1 == span.month
-            if span.day is not None:
-                matches &= (days.astype("datetime64[D]") - months.astype("datetime64[D]")).astype(
-                    np.int64
-                ) + 1 == span.day
-            inside |= matches
-    return inside
 
 
 def _meaning_or_words(view: View, meaning: Floats, words: Floats) -> Floats:
@@ -373,14 +384,16 @@ def _meaning_or_words(view: View, meaning: Floats, words: Floats) -> Floats:
     return np.where(view.embedded, meaning, waiting)
 
 
-def _share_of_the_best(values: Floats, view: View) -> Floats:
+def _share_of_the_best(values: Floats, view: View, asking: Flags) -> Floats:
     """From zero, so that a word which every row holds still counts. Entries may have more than the best turn."""
-    highest = float(view.present(values).max()) or float(values.max())
+    telling = np.where(asking, np.float32(0), values)
+    highest = float(view.present(telling).max()) or float(telling.max()) or float(values.max())
     return values / np.float32(highest) if highest > 0 else values
 
 
-def _scaled(values: Floats, view: View) -> Floats:
-    """From 0 for the lowest of the rows that are there to 1 for the highest."""
-    present = view.present(values)
+def _scaled(values: Floats, view: View, asking: Flags) -> Floats:
+    """From 0 for the lowest of the rows that are there, without those that only ask, to 1 for the highest."""
+    telling = view.counted & ~asking
+    present = values[telling] if telling.any() else view.present(values)
     low, high = float(present.min()), float(present.max())
     return (values - np.float32(low)) / np.float32(high - low) if high > low else np.zeros_like(values)

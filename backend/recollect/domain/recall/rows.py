@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from recollect.domain.entries.entry import PROFILE, digest_of_text
+from recollect.domain.entries.entry import CORRECTED, PROFILE, digest_of_text
 from recollect.domain.entries.links import origin_ids, successor_ids
 from recollect.domain.identity import key_within_user, turn_number
 from recollect.domain.markdown.entry_document import read_document
@@ -60,10 +60,14 @@ class IndexRow:
     """Of an entry: a person wants it kept in view."""
     edited: bool = False
     """Of an entry: a person wrote it, whatever the turns say that it came from."""
+    corrected: int = 0
+    """Of an entry that came from turns: when a person wrote over it, in UTC milliseconds; 0 where nobody did."""
     superseded_by: str = ""
     """Of an entry: the id of the one that holds instead."""
     shows: tuple[str, ...] = ()
     """Of a line of the profile: the ids of the facts that it was made of, unless a person wrote it."""
+    only_calls: bool = False
+    """Of a turn: it says nothing, and calls tools."""
 
     @property
     def is_entry(self) -> bool:
@@ -86,8 +90,8 @@ class IndexRow:
         fields = (
             self.row_id, self.type, self.text, str(self.timestamp), self.thread_id, str(self.position),
             "\x01".join(self.message_ids), self.role, self.sender, self.agent_id, "\x01".join(self.tags), self.path,
-            "\x01".join(self.sources), str(self.until), str(self.pinned), str(self.edited),
-            self.superseded_by, "\x01".join(self.shows),
+            "\x01".join(self.sources), str(self.until), str(self.pinned), str(self.edited), str(self.corrected),
+            self.superseded_by, "\x01".join(self.shows), str(self.only_calls),
         )  # fmt: skip
         return hashlib.sha256("\x00".join(fields).encode()).hexdigest()[:32]
 
@@ -180,7 +184,7 @@ class ThreadProgress:
         return self.vectors_to < self.words_to
 
 
-FORMAT = 6
+FORMAT = 7
 """Of rows and words. Raise it when either changes: every index is then rebuilt."""
 _COUNTED_WORDS = 20_000
 """Of a longer text each further word counts once: it is found by all of them, and is no heavier to search."""
@@ -211,6 +215,7 @@ def turn_row(thread: Thread, turn: Turn) -> IndexRow | None:
         agent_id=thread.agent_id or "",
         tags=thread.tags,
         path=thread_folder(*thread.ref),
+        only_calls=not turn.content.strip(),
     )
 
 
@@ -244,6 +249,7 @@ def _entry_row(note: Note, kind: str, entry: Entry) -> IndexRow:
         until=end_of(entry),
         pinned=entry.extra.get("pinned") == "yes",
         edited=entry.extra.get("edited") == "yes",
+        corrected=corrected_at(entry),
         superseded_by=next(iter(successor_ids(entry)), ""),
         shows=facts_shown(kind, entry),
     )
@@ -258,6 +264,11 @@ def end_of(entry: Entry) -> int:
     """When it was superseded, or is said to end; of a plan also when its time is over. 0 where nothing says so."""
     written = (_time(entry.extra.get(key, "")) for key in ("until", "lapses"))
     return min(filter(None, written), default=0)
+
+
+def corrected_at(entry: Entry) -> int:
+    """When a person wrote over what turns said; 0 where nobody did."""
+    return _time(entry.extra.get(CORRECTED, "")) if entry.sources else 0
 
 
 def memory_digest(text: str, ended: int) -> str:

@@ -269,12 +269,18 @@ def only_asks(text: str) -> bool:
     """Whether every sentence is a question, and no more than a word or two stand beside the clause that asks."""
     if not is_question(text):
         return False
-    head = text[:_LOOKED_AT]
-    if any(_any_word(sentence) and not _question_mark(sentence) for sentence in _sentences(head)):
+    sentences: list[str] = _sentences(text[:_LOOKED_AT])
+    if any(_any_word(sentence) and not _question_mark(sentence) for sentence in sentences):
         return False
-    clauses: list[str] = _clauses(head)
-    asking = sum(len(clause) for clause in clauses if _question_mark(clause))
-    return asking > _ASKS * sum(map(len, clauses))
+    return mostly_asks(text)
+
+
+def mostly_asks(text: str) -> bool:
+    """Whether no more than a word or two stand beside the clauses that ask: a greeting, say."""
+    if not is_question(text):
+        return False
+    asking, telling = (sum(map(len, clauses)) for clauses in asking_and_telling(text))
+    return asking > _ASKS * (asking + telling)
 
 
 def asking_and_telling(text: str) -> tuple[list[str], list[str]]:

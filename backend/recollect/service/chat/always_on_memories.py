@@ -11,7 +11,7 @@ from recollect.domain.entries.profile import place_on_page
 from recollect.domain.markdown.front_matter import read_time
 from recollect.domain.model import Thread
 from recollect.domain.paths import owner_folder
-from recollect.domain.recall.rows import Vectors, end_of, facts_shown, memory_digest, told
+from recollect.domain.recall.rows import Vectors, corrected_at, end_of, facts_shown, memory_digest, told
 from recollect.infra.journal.entries import SqlEntryStore
 from recollect.infra.journal.threads import SqlThreadStore
 from recollect.service.recall.corpus_cache import CorpusCache
@@ -145,6 +145,7 @@ def _memory(entry: KnownEntry, now: int, *, correction: bool = False) -> Memory:
         type=entry.kind,
         correction=correction,
         ended=ended,
+        corrected=corrected_at(entry.entry),
         shows=dict.fromkeys(facts_shown(entry.kind, entry.entry), ""),
     )
 

@@ -277,7 +277,7 @@ def _why_not(row: IndexRow, thread: Thread, known: Known) -> str | None:
         and row.position >= known.next_position
     ):
         return "said later"
-    if row.role in ("system", "tool"):
+    if row.role in ("system", "tool") or row.only_calls:
         return "not said by anybody"
     return "tells nothing" if tells_nothing(row.text) else None
 
@@ -351,6 +351,7 @@ def _memory(hit: Hit, words: Sequence[str], known: Known, max_tokens: int, now: 
         type=row.type,
         correction=row.row_id in known.injected,
         ended=row.ended(now) if row.is_entry else hit.until,
+        corrected=row.corrected,
         shows=dict.fromkeys(row.shows, ""),
     )
 

@@ -107,6 +107,29 @@ async def test_a_message_of_which_nothing_holds_says_when_it_ended(
     assert ", until " in line
 
 
+async def test_what_a_person_wrote_comes_before_the_message_that_says_otherwise(
+    tmp_path: Path, model: MortalModel
+) -> None:
+    model.control(table=HOMES)
+    async with remembering(tmp_path, model, chat={"recall_seconds": 20}) as home:
+        await remember(home, "home0", said([("user", FLAT)], start=now_ms() - 100 * DAY, prefix="h-"), **ANN)
+        (porto,) = await entries(home, "facts")
+        change = {**ANN, "text": "Ann lives in Braga."}
+        path = f"/api/v1/memory/entries/{porto.entry_id}"
+        (await home.client.patch(path, json=change)).raise_for_status()
+        await settled(home)
+        (braga,) = await entries(home, "facts")
+        question = "Do we live in a little flat near the Ribeira with a balcony?"
+        hits = await search(home, question)
+        lines, _ = await ask(home, "chat", question)
+    found = [(hit["text"], hit["until"]) for hit in hits if hit["type"] in ("facts", "turn")]
+    assert found == [("Ann lives in Braga.", None), (FLAT, braga.said)]
+    (fact,) = [line for line in lines if "Braga" in line]
+    (message,) = [line for line in lines if FLAT in line]
+    assert ", corrected " in fact
+    assert ", until " in message
+
+
 async def test_a_fact_and_its_line_of_the_profile_are_one_hit(tmp_path: Path, model: MortalModel) -> None:
     async with moved_home(tmp_path, model) as home:
         assert [each.entry.text for each in await entries(home, "profile")] == ["Ann lives in Berlin."]

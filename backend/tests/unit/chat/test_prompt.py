@@ -222,6 +222,11 @@ def test_what_no_longer_holds_says_until_when_it_did() -> None:
     assert line == '- 2026-05-08, until 2026-05-09, known: "Ann lives in Porto"'
 
 
+def test_what_a_person_wrote_over_says_when() -> None:
+    line = memory_line(memory("Ann lives in Porto", type="facts", corrected=MAY_8 + 86_400_000))
+    assert line == '- 2026-05-08, corrected 2026-05-09, known: "Ann lives in Porto"'
+
+
 def test_all_memories_stand_under_one_heading() -> None:
     lines = render_memories([memory(), memory("It rains.")]).split("\n")
     assert lines[0] == HEADING

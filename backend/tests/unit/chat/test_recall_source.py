@@ -190,6 +190,12 @@ async def test_texts_that_tell_nothing_are_not_quoted(text: str) -> None:
     assert recalled.passed_over == {"tells nothing": 1}
 
 
+async def test_calls_of_tools_are_not_quoted_as_speech() -> None:
+    recalled = await recall(Memories(replace(row("look_up Marta", role="assistant"), only_calls=True)))
+    assert texts(recalled) == []
+    assert recalled.passed_over == {"not said by anybody": 1}
+
+
 @pytest.mark.parametrize("role", ["system", "tool"])
 async def test_instructions_and_tools_are_not_quoted(role: str) -> None:
     assert (await recall(Memories(row(role=role)))).memories == ()

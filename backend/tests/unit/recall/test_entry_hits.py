@@ -117,6 +117,25 @@ def test_a_fact_that_a_person_wrote_is_shown_beside_its_message() -> None:
     assert {hit.row.row_id for hit in chosen} == {"t1:1", "fa-1"}
 
 
+WRITTEN = replace(PORTO, text="Ann lives in Braga", until=0, edited=True, corrected=T0 + 7 * MINUTE)
+
+
+@pytest.mark.parametrize(
+    ("facts", "query", "ranked"),
+    [
+        ((WRITTEN,), "live in a flat near the river", [("fa-1", 0), ("t1:1", WRITTEN.corrected)]),
+        ((WRITTEN, SWIMS), "live in a flat near the river", [("fa-1", 0), ("t1:1", WRITTEN.corrected)]),
+        ((WRITTEN, SWIMS), "swim near the flat with a balcony", [("t1:1", 0)]),
+        ((replace(WRITTEN, corrected=T0),), "live in a flat", [("t1:1", 0), ("fa-1", 0)]),
+    ],
+)
+def test_what_a_person_wrote_over_ends_the_messages_before_it_and_comes_first(
+    facts: tuple[IndexRow, ...], query: str, ranked: list[tuple[str, int]]
+) -> None:
+    chosen = found(corpus_of((FLAT, said(2, "Else"), *facts)), query)
+    assert [(hit.row.row_id, hit.until) for hit in chosen] == ranked
+
+
 def line(*facts: str, text: str = "Ann lives in Porto") -> IndexRow:
     return remembered("pr-1", text, "t1:1", kind=PROFILE, sender="ann", shows=facts)
 

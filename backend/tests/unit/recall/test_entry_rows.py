@@ -55,6 +55,15 @@ def test_an_entry_says_until_when_it_held_and_whether_it_is_pinned() -> None:
     assert (row.until, row.superseded_by, row.pinned) == (1_778_284_800_000, "fa-2", True)
 
 
+@pytest.mark.parametrize(("sources", "corrected"), [(MOVE.sources, 1_778_284_800_000), ((), 0)])
+def test_an_entry_that_came_from_turns_says_when_a_person_wrote_over_it(
+    sources: tuple[str, ...], corrected: int
+) -> None:
+    extra = {"edited": "yes", "corrected": "2026-05-09T00:00:00Z"}
+    (row,) = file_rows(FILE, text_of(replace(MOVE, sources=sources, extra=extra)))
+    assert (row.edited, row.corrected) == (True, corrected)
+
+
 def test_a_plan_holds_until_it_lapses() -> None:
     (row,) = file_rows(FILE, text_of(replace(MOVE, extra={"lapses": "2026-05-09T00:00:00Z"})))
     assert (row.ended(row.until - 1), row.ended(row.until)) == (0, 1_778_284_800_000)

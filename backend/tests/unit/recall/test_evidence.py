@@ -2,8 +2,8 @@
 
 import pytest
 
-from recollect.domain.recall.query import asked_again, read_query, repeats, tells_of
-from tests.unit.made_rows import T0, answered, corpus_of, found, remembered, said
+from recollect.domain.recall.query import asked_again, is_bare_question, read_query, repeats, tells_of
+from tests.unit.made_rows import T0, answered, corpus_of, found, remembered, said, unit
 
 LIVE = "Where do I live now?"
 
@@ -81,3 +81,78 @@ def test_where_people_talk_to_each_other_a_question_keeps_its_place() -> None:
     hits = found(corpus_of(rows), "What got Ann into running?")
     assert [hit.why.get("question") for hit in hits] == [None, None]
     assert any("question" in hit.why for hit in found(corpus_of(rows[:1]), "What got Ann into running?"))
+
+
+@pytest.mark.parametrize(
+    ("text", "is_bare"),
+    [
+        ("Where do I work?", True),
+        ("Hi! What is my daughter's name?", True),
+        ("我现在住在哪里？", True),  # noqa: RUF001
+        ("أين أعيش الآن؟", True),
+        ("I have a dog, where is a park?", False),
+        ("How do I set up alerts in GA4 to notify me when bounce rates go above 40%?", False),
+        ("I work at Siemens.", False),
+    ],
+)
+def test_a_short_question_is_bare_in_any_script_and_one_that_tells_of_something_is_not(
+    text: str, is_bare: bool
+) -> None:
+    assert is_bare_question(text) is is_bare
+
+
+MEANINGS = {
+    "t1:1": unit(0.3, 1, 0, 0),
+    "fa-1": unit(0.5, 1, 0, 0),
+    "t2:1": unit(1, 0, 0, 0),
+    "t2:2": unit(0, 0, 0, 1),
+    "t3:1": unit(0.9, 0, 0.1, 0),
+    "t3:2": unit(0, 0, 0, 1),
+}
+
+
+class TestOwnQuestions:
+    """The fact's message has none of the query's words; the questions, and their answers, mean the same as the query."""
+
+    TOLD = (said(1, "We moved to Bern last week"), remembered("fa-1", "Ann lives in Bern", "t1:1"))
+    ASKED = (
+        said(1, LIVE, thread="t2"),
+        answered(2, "I don't know that.", thread="t2"),
+        said(1, "Which town is mine?", thread="t3"),
+        answered(2, "I can't tell.", thread="t3"),
+    )
+
+    def test_they_come_behind_whatever_tells_something(self) -> None:
+        corpus = corpus_of((*self.TOLD, *self.ASKED), MEANINGS)
+        hits = found(corpus, LIVE, vector=MEANINGS["t2:1"])
+        assert hits[0].row.row_id == "fa-1"
+        assert {hit.row.row_id for hit in hits[-2:]} == {"t2:1", "t3:1"}
+
+    def test_they_come_behind_however_many_parts_of_the_score_they_have(self) -> None:
+        query = "What did I eat today?"
+        rows = (
+            said(1, query),
+            answered(2, "No idea."),
+            said(3, "Bob slept well", timestamp=T0 - 9 * 86_400_000),
+        )
+        assert [
+            hit.row.row_id
+            for hit in found(
+                corpus_of(rows, {"t1:1": unit(1, 0), "t1:2": unit(0, 1), "t1:3": unit(0.1, 1)}),
+                query,
+                vector=unit(1, 0),
+            )
+        ][-1] == "t1:1"
+
+    def test_no_other_row_is_measured_by_them_or_lifted(self) -> None:
+        corpus = corpus_of((*self.TOLD, *self.ASKED), MEANINGS)
+        hits = {hit.row.row_id: hit.why for hit in found(corpus, LIVE, vector=MEANINGS["t2:1"])}
+        assert hits["fa-1"]["words"] == pytest.approx(0.4)
+        assert hits["fa-1"]["meaning"] >= 0.6
+        assert "near_words" not in hits["t2:2"]
+        assert hits["t2:2"].get("near_meaning", 0) <= 0
+
+    def test_they_keep_their_place_where_all_that_was_talked_about_is_wanted(self) -> None:
+        corpus = corpus_of((*self.TOLD, *self.ASKED), MEANINGS)
+        hits = found(corpus, "Give me a summary of where I live", vector=MEANINGS["t2:1"])
+        assert all("question" not in hit.why for hit in hits)

@@ -60,7 +60,7 @@ def test_a_turn_that_says_nothing_is_not_searched(content: str) -> None:
 def test_a_turn_without_words_is_found_by_its_tool_calls(calls: list[JsonObject], text: str) -> None:
     row = turn_row(THREAD, replace(TURN_12, content=" ", tool_calls=calls))
     assert row is not None
-    assert row.text == text
+    assert (row.text, row.only_calls) == (text, True)
 
 
 @pytest.mark.parametrize("calls", [[{}], [{}, {}], [{"function": None}], [{"id": "c1"}], [{"name": ""}]])
