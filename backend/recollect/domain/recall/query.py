@@ -183,7 +183,7 @@ def asked_again(text: str, query: str, words: Set[str]) -> float:
 
     A message that repeats a question, without a question mark perhaps, asks it; a bare question only asks.
     """
-    if is_bare_question(text) or (is_question(query) and repeats(text, query)):
+    if is_question(query) and (is_bare_question(text) or repeats(text, query)):
         return 1.0
     if tells_of(text, words):
         return 0.0

@@ -20,6 +20,7 @@ from recollect.domain.recall.entry_rank import (
     validity,
 )
 from recollect.domain.recall.query import Query, asked_again, speakers_named
+from recollect.domain.recall.words import is_question
 
 Floats = npt.NDArray[np.float32]
 Flags = npt.NDArray[np.bool_]
@@ -29,6 +30,8 @@ _MOST_ASKING = 100
 """Only the best N turns are checked for questions and answers."""
 _K1, _B = 0.7, 0.6
 """BM25: how soon a repeated word stops counting, and how much long rows are held back."""
+_MOST_TELLING = 5
+"""What only asks comes behind so many that tell something, and no further: the question itself may be what is sought."""
 _A_LITTLE = np.float32(0.001)
 
 
@@ -66,7 +69,7 @@ class Weights:
     """What the person said, where they talk to an assistant."""
     question: float = -1.0
     """Asks the same as the query, in part for a question that asks for more: a question is no evidence. More is taken
-    from what only asks, to come behind all that tells something."""
+    from what only asks, to come behind the best that tell something."""
     instruction: float = 0.3
     preference: float = 0.1
     answer: float = 0.1
@@ -179,27 +182,25 @@ def _goes_by_questions(query: Query, weights: Weights) -> bool:
 
 
 def _asking(corpus: Corpus, view: View, query: Query, weights: Weights) -> Flags:
-    """Bare questions, not where people talk to each other: there a question belongs to its answer. They are no evidence:
-    no other row is measured by them, nor lifted.
-    """
+    """Bare questions: no row is measured or lifted by them. Among people a question belongs to its answer."""
     bare = corpus.only_asks[: view.size] & ~corpus.context(view).among_people
-    return bare & _goes_by_questions(query, weights)
+    return bare & (_goes_by_questions(query, weights) and is_question(query.text))
 
 
 def _behind(
     corpus: Corpus, view: View, query: Query, weights: Weights, asking: Flags, total: Floats
 ) -> Floats:
-    """What turns lose for asking what the query asks; those that do nothing else come behind all that tell something."""
+    """What turns lose for asking what the query asks."""
     places = np.flatnonzero(view.there & ~view.is_entry & ~corpus.context(view).among_people)
     best = places[np.argsort(-total[places], kind="stable")][:_MOST_ASKING].tolist()
     words = frozenset(query.words)
     shares: Floats = asking.astype(np.float32)
     shares[best] = [asked_again(view.rows[place].text, query.text, words) for place in best]
     lost: Floats = np.float32(weights.question) * shares
-    only_ask = (shares >= 1) & view.there
-    telling = view.there & ~only_ask
-    if only_ask.any() and telling.any():
-        over = (total + lost)[only_ask].max() - (total + lost)[telling].min() + _A_LITTLE
+    only_ask, telling = view.there & (shares >= 1), view.there & (shares < 1)
+    if is_question(query.text) and only_ask.any() and telling.any():
+        best_told = np.sort((total + lost)[telling])[-_MOST_TELLING:]
+        over = (total + lost)[only_ask].max() - best_told[0] + _A_LITTLE
         lost -= np.maximum(over, np.float32(0)) * only_ask
     return lost
 

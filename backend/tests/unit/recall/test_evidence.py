@@ -156,3 +156,11 @@ class TestOwnQuestions:
         corpus = corpus_of((*self.TOLD, *self.ASKED), MEANINGS)
         hits = found(corpus, "Give me a summary of where I live", vector=MEANINGS["t2:1"])
         assert all("question" not in hit.why for hit in hits)
+
+    def test_one_that_is_sought_itself_is_found(self) -> None:
+        """By its words as any other; by a question behind no more than the five best statements."""
+        others = [said(place, f"Note {place} of the day") for place in range(2, 40)]
+        corpus = corpus_of((said(1, "Can you book a table at Rossi?"), *others), {})
+        assert found(corpus, "Rossi")[0].row.row_id == "t1:1"
+        hits = found(corpus, "Where did I want a table at Rossi?")
+        assert "t1:1" in [hit.row.row_id for hit in hits[:6]]
