@@ -4,7 +4,7 @@ import hashlib
 import itertools
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
@@ -174,7 +174,7 @@ class ThreadProgress:
         return self.vectors_to < self.words_to
 
 
-FORMAT = 6
+FORMAT = 7
 """Of rows and words. Raise it when either changes: every index is then rebuilt."""
 _COUNTED_WORDS = 20_000
 """Of a longer text each further word counts once: it is found by all of them, and is no heavier to search."""
@@ -182,6 +182,8 @@ _MEANING_CHARS = 2_000
 """More than an embedding model reads."""
 _NOTE_CHARS = 1_200
 """A note is cut into passages of about this length."""
+_MOST_PASSAGES = 200
+"""In a note that would have more, neighbouring short ones are joined up to `_NOTE_CHARS`."""
 _HEADING_CHARS = 200
 _between_tags = re.compile(r"[,\s]+").split
 _heading = re.compile(r"^#{1,6}[ \t]+(.*)", re.MULTILINE)
@@ -280,6 +282,8 @@ def note_rows(note: Note, text: str) -> list[IndexRow]:
     body = "\n".join(text.split("\n")[body_line - 1 :]) if mapping is not None else text
     tags = _tags(mapping or {})
     passages = list(_passages(body))
+    if len(passages) > _MOST_PASSAGES:
+        passages = list(_joined(passages))
     if called := "\n".join([*_values((mapping or {}), "title", "aliases", "alias"), " ".join(tags)]).strip():
         passages[:1] = ["\n\n".join([called, *passages[:1]])]
     name = note.path.rsplit("/", 1)[-1]
@@ -350,14 +354,21 @@ def _passages(body: str) -> Iterator[str]:
     for section in _sections(body):
         if found := _heading.match(section):
             heading = found[1].strip()[:_HEADING_CHARS]
-        kept: list[str] = []
-        for paragraph in _short(section.split("\n\n")):
-            if kept and sum(map(len, kept)) + len(paragraph) > _NOTE_CHARS:
-                yield "\n\n".join(kept)
-                kept = [heading] if heading else []
-            kept.append(paragraph)
-        if kept:
+        yield from _joined(_short(section.split("\n\n")), heading)
+
+
+def _joined(paragraphs: Iterable[str], heading: str = "") -> Iterator[str]:
+    """Passages of whole paragraphs; all but the first repeat the heading."""
+    kept: list[str] = []
+    length = 0
+    for paragraph in paragraphs:
+        if kept and length + len(paragraph) > _NOTE_CHARS:
             yield "\n\n".join(kept)
+            kept, length = [heading] if heading else [], len(heading)
+        kept.append(paragraph)
+        length += len(paragraph)
+    if kept:
+        yield "\n\n".join(kept)
 
 
 def _sections(body: str) -> list[str]:

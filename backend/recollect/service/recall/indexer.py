@@ -314,7 +314,7 @@ class Indexer:
         del self._note_owners[owner]
         self._owner_in_work = owner
         try:
-            unread = await self.words.index_notes(self.live.name, owner, live=True)
+            unread, has_more = await self.words.index_notes(self.live.name, owner, live=True)
         except BaseException as error:
             self._note_owners[owner] = None
             if not isinstance(error, IndexUnavailable):
@@ -324,10 +324,13 @@ class Indexer:
         finally:
             self._owner_in_work = None
         self._unembedded.add_notes_of([owner])
+        if has_more:  # In another turn: others come in between.
+            self.notes_changed([owner])
         if unread:
             self._note_owners[owner] = None
             return [StorageUnavailable(unread_in_words(unread))]
-        self._corpus_cache.notes_lost.discard(owner)
+        if not has_more:
+            self._corpus_cache.notes_lost.discard(owner)
         return []
 
     async def _meaning_step(self) -> None:
