@@ -180,10 +180,10 @@ _COUNTED_WORDS = 20_000
 """Of a longer text each further word counts once: it is found by all of them, and is no heavier to search."""
 _MEANING_CHARS = 2_000
 """More than an embedding model reads."""
-_NOTE_CHARS = 1_200
+NOTE_CHARS = 1_200
 """A note is cut into passages of about this length."""
 _MOST_PASSAGES = 200
-"""In a note that would have more, neighbouring short ones are joined up to `_NOTE_CHARS`."""
+"""In a note that would have more, neighbouring short ones are joined up to `NOTE_CHARS`."""
 _HEADING_CHARS = 200
 _between_tags = re.compile(r"[,\s]+").split
 _heading = re.compile(r"^#{1,6}[ \t]+(.*)", re.MULTILINE)
@@ -362,7 +362,7 @@ def _joined(paragraphs: Iterable[str], heading: str = "") -> Iterator[str]:
     kept: list[str] = []
     length = 0
     for paragraph in paragraphs:
-        if kept and length + len(paragraph) > _NOTE_CHARS:
+        if kept and length + len(paragraph) > NOTE_CHARS:
             yield "\n\n".join(kept)
             kept, length = [heading] if heading else [], len(heading)
         kept.append(paragraph)
@@ -382,9 +382,9 @@ def _short(paragraphs: Sequence[str]) -> Iterator[str]:
     """Paragraphs; one that is too long in pieces, cut between lines, else between words, where that is possible."""
     for paragraph in paragraphs:
         rest = paragraph.strip()
-        while len(rest) > _NOTE_CHARS:
-            head = rest[: _NOTE_CHARS + 1]
-            cut = max(head.rfind("\n"), 0) or max(head.rfind(" "), 0) or _NOTE_CHARS
+        while len(rest) > NOTE_CHARS:
+            head = rest[: NOTE_CHARS + 1]
+            cut = max(head.rfind("\n"), 0) or max(head.rfind(" "), 0) or NOTE_CHARS
             yield rest[:cut].strip()
             rest = rest[cut:].strip()
         if rest:
