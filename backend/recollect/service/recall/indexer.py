@@ -55,7 +55,7 @@ class Indexer:
         """When the live generation was opened: what came before is not held against those who add."""
         self._overtaken: set[User] = set()
         self._changed = asyncio.Event()
-        self._words_turn, self._meaning_turn = asyncio.Lock(), asyncio.Lock()
+        self._words_turn, self._notes_turn, self._meaning_turn = (asyncio.Lock() for _ in range(3))
         loop = partial(RetryLoop, delay_seconds=delay_seconds, on_change=self._changed.set)
         self._words_loop = loop(self._words_step, patient=False)
         self._notes_loop = loop(self._notes_step, patient=False)
@@ -142,7 +142,7 @@ class Indexer:
 
     async def ensure_live(self) -> None:
         """Have another generation in the place of the live one where that was taken away from the disk."""
-        async with self._words_turn:
+        async with self._notes_turn, self._words_turn:
             await self._replace_if_gone()
 
     async def _replace_if_gone(self) -> bool:
@@ -315,10 +315,13 @@ class Indexer:
     async def _notes_step(self) -> None:
         problems: list[Unavailable] = []
         for owner in list(self._note_owners):
-            async with self._words_turn:
+            # A turn of their own: however long notes take, messages are found meanwhile.
+            async with self._notes_turn:
                 problems += await self._index_notes(owner)
-                if problems and await self._replace_if_gone():
-                    return
+                if problems:
+                    async with self._words_turn:
+                        if await self._replace_if_gone():
+                            return
         self._meaning_loop.wake()
         if problems:
             raise problems[0]
@@ -377,7 +380,7 @@ class Indexer:
     async def held(self) -> AsyncIterator[None]:
         """Nothing is written to the live generation while this lasts; what comes meanwhile waits."""
         # In this order: a batch that is being embedded may take long, and must not keep new words waiting.
-        async with self._meaning_turn, self._words_turn:
+        async with self._meaning_turn, self._notes_turn, self._words_turn:
             yield
 
     async def swap_to(self, generation: Generation) -> Generation:

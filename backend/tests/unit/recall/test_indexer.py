@@ -128,7 +128,8 @@ async def test_another_users_message_is_indexed_between_the_notes_of_one_who_bri
             many = "\n".join(f"# h{each} {number}\n\nx{each}" for each in range(40_000))
             await house.write_note(f"n{number}", many)
     await eventually(lambda: not house.indexer.notes_behind(OWNER), seconds=120)
-    assert written == [OWNER, "default/users/bob", OWNER, OWNER]
+    assert written.count(OWNER) == 3
+    assert "default/users/bob" in written[:-1], "his message waited for all of ann's notes"
     assert len((await house.search("h39999 2", mode="keyword")).hits) > 0
 
 
