@@ -20,7 +20,7 @@ from urllib.parse import quote
 from tests.http_client import Json, bearer, message, thread_path
 from tests.stress.attacker import ADD, CHAT, CLIENTS, CLOSED, SEARCH, Attacker, Target, added, at_once, said
 
-SAY = thread_path("hostile", "messages")
+SAY, NOTES = thread_path("hostile", "messages"), "/api/v1/memory/notes"
 BEHIND_EVERYBODY = 5
 """Niceness: real attackers compute on machines of their own."""
 OK, ACCEPTED, TOO_MANY = 200, 202, 429
@@ -249,9 +249,7 @@ def ids_with_path_parts(attacker: Attacker) -> None:
         attacker.ask("GET", f"/api/v1/memory/entries/{path}", 404)
         attacker.ask("GET", f"/api/v1/memory/notes/{path}", 404, 422)
         attacker.ask("GET", f"/api/v1/presets/{path}", 404, 422)
-        attacker.ask(
-            "POST", "/api/v1/memory/notes", OK, 201, 409, 422, body={"name": name, "text": "outside"}
-        )
+        attacker.ask("POST", NOTES, OK, 201, 409, 422, TOO_MANY, body={"name": name, "text": "outside"})
         attacker.ask("DELETE", f"/api/v1/memory/notes/..%2F{path}", 404, 422)
     attacker.ask("POST", ADD, 422, body=added(thread=".."))
     for path in (
@@ -274,6 +272,22 @@ def adds_that_queue_thousands_of_jobs(attacker: Attacker) -> None:
 
     at_once(500 * attacker.target.times, add, clients=8)
     assert attacker.statuses[TOO_MANY], "nothing bounds what one user may queue"
+
+
+def notes_of_many_headings(attacker: Attacker) -> None:
+    """It lasts until search finds them, or five seconds."""
+
+    def bring(number: int) -> None:
+        text = "\n".join(f"# h{each} {number}\n\nx{each}" for each in range(20_000))
+        attacker.ask("POST", NOTES, 201, TOO_MANY, body={"name": f"headings {number}", "text": text})
+
+    at_once(4 * attacker.target.times, bring, clients=4)
+    until = time.monotonic() + 5
+    while time.monotonic() < until:
+        found = attacker.ask("POST", SEARCH, OK, body={"query": "h19999"}).json()
+        if not any("notes" in each for each in found["degraded"]):
+            break
+        time.sleep(0.1)  # Its searches are not the attack.
 
 
 def everything_by_64_clients(attacker: Attacker) -> None:
@@ -370,7 +384,7 @@ ATTACKS = (
     deep_and_wide_json, numbers_and_characters_that_nothing_can_hold, hostile_queries, control_tokens,
     links_into_the_network, ids_with_path_parts, streams_that_are_cut_off, everything_by_64_clients,
     adds_that_queue_thousands_of_jobs, long_histories, guesses_at_what_is_somebody_elses,
-    threads_with_somebody_elses_ids,
+    threads_with_somebody_elses_ids, notes_of_many_headings,
 )  # fmt: skip
 
 

@@ -4,7 +4,7 @@ import hashlib
 import itertools
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
@@ -190,8 +190,10 @@ _COUNTED_WORDS = 20_000
 """Of a longer text each further word counts once: it is found by all of them, and is no heavier to search."""
 _MEANING_CHARS = 2_000
 """More than an embedding model reads."""
-_NOTE_CHARS = 1_200
+NOTE_CHARS = 1_200
 """A note is cut into passages of about this length."""
+_MOST_PASSAGES = 200
+"""In a note that would have more, neighbouring short ones are joined up to `NOTE_CHARS`."""
 _HEADING_CHARS = 200
 _between_tags = re.compile(r"[,\s]+").split
 _heading = re.compile(r"^#{1,6}[ \t]+(.*)", re.MULTILINE)
@@ -297,6 +299,8 @@ def note_rows(note: Note, text: str) -> list[IndexRow]:
     body = "\n".join(text.split("\n")[body_line - 1 :]) if mapping is not None else text
     tags = _tags(mapping or {})
     passages = list(_passages(body))
+    if len(passages) > _MOST_PASSAGES:
+        passages = list(_joined(passages))
     if called := "\n".join([*_values((mapping or {}), "title", "aliases", "alias"), " ".join(tags)]).strip():
         passages[:1] = ["\n\n".join([called, *passages[:1]])]
     name = note.path.rsplit("/", 1)[-1]
@@ -367,14 +371,21 @@ def _passages(body: str) -> Iterator[str]:
     for section in _sections(body):
         if found := _heading.match(section):
             heading = found[1].strip()[:_HEADING_CHARS]
-        kept: list[str] = []
-        for paragraph in _short(section.split("\n\n")):
-            if kept and sum(map(len, kept)) + len(paragraph) > _NOTE_CHARS:
-                yield "\n\n".join(kept)
-                kept = [heading] if heading else []
-            kept.append(paragraph)
-        if kept:
+        yield from _joined(_short(section.split("\n\n")), heading)
+
+
+def _joined(paragraphs: Iterable[str], heading: str = "") -> Iterator[str]:
+    """Passages of whole paragraphs; all but the first repeat the heading."""
+    kept: list[str] = []
+    length = 0
+    for paragraph in paragraphs:
+        if kept and length + len(paragraph) > NOTE_CHARS:
             yield "\n\n".join(kept)
+            kept, length = [heading] if heading else [], len(heading)
+        kept.append(paragraph)
+        length += len(paragraph)
+    if kept:
+        yield "\n\n".join(kept)
 
 
 def _sections(body: str) -> list[str]:
@@ -388,9 +399,9 @@ def _short(paragraphs: Sequence[str]) -> Iterator[str]:
     """Paragraphs; one that is too long in pieces, cut between lines, else between words, where that is possible."""
     for paragraph in paragraphs:
         rest = paragraph.strip()
-        while len(rest) > _NOTE_CHARS:
-            head = rest[: _NOTE_CHARS + 1]
-            cut = max(head.rfind("\n"), 0) or max(head.rfind(" "), 0) or _NOTE_CHARS
+        while len(rest) > NOTE_CHARS:
+            head = rest[: NOTE_CHARS + 1]
+            cut = max(head.rfind("\n"), 0) or max(head.rfind(" "), 0) or NOTE_CHARS
             yield rest[:cut].strip()
             rest = rest[cut:].strip()
         if rest:

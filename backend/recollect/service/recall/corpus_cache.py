@@ -5,6 +5,7 @@ import logging
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 import numpy as np
 
@@ -36,6 +37,8 @@ _FEWEST_EMPTY = 256
 _GROWTH = 1.1
 """By how much a corpus grows before its memory is measured again: measuring looks at all of it."""
 _log = logging.getLogger("recollect.index")
+
+Result = TypeVar("Result")
 
 
 @dataclass(slots=True)
@@ -152,18 +155,8 @@ class CorpusCache:
         self, loaded: OwnerCorpus, rows: Sequence[IndexRow], words: Sequence[str], gone: Collection[str]
     ) -> None:
         corpus = loaded.corpus
-        fresh = [place for place, row in enumerate(rows) if not _holds(corpus, row) or row.row_id in gone]
-        rows, words = [rows[place] for place in fresh], [words[place] for place in fresh]
-        kept = {
-            row.row_id: vector.copy()
-            for row in rows
-            if row.row_id not in gone and (vector := _vector_for(corpus, row)) is not None
-        }
-        if not rows and corpus.places.keys().isdisjoint(gone):
+        if not await _done(lambda: _replace_rows(corpus, rows, words, gone), rows):
             return
-        await _add_rows(corpus, rows, words, gone)
-        if kept:
-            corpus.set_vectors(list(kept), np.stack(list(kept.values())))
         if len(corpus) > _GROWTH * loaded.measured_rows:
             self._measure(loaded)
         self._reload_if_empty(loaded)
@@ -316,16 +309,34 @@ def _are_few(rows: Sequence[IndexRow]) -> bool:
     return len(rows) <= _FEW_ROWS and sum(len(row.text) for row in rows) <= _FEW_CHARACTERS
 
 
+async def _done(work: Callable[[], Result], rows: Sequence[IndexRow]) -> Result:
+    """On the event loop for a few rows, else in a thread."""
+    return work() if _are_few(rows) else await asyncio.to_thread(work)
+
+
 async def _words(rows: Sequence[IndexRow]) -> list[str]:
-    if _are_few(rows):
-        return [words_of(row) for row in rows]
-    return await asyncio.to_thread(lambda: [words_of(row) for row in rows])
+    return await _done(lambda: [words_of(row) for row in rows], rows)
 
 
-async def _add_rows(
-    corpus: Corpus, rows: Sequence[IndexRow], words: Sequence[str], gone: Collection[str] = ()
-) -> None:
-    if _are_few(rows):
-        corpus.extend(rows, words, gone)
-    else:
-        await asyncio.to_thread(corpus.extend, rows, words, gone)
+async def _add_rows(corpus: Corpus, rows: Sequence[IndexRow], words: Sequence[str]) -> None:
+    await _done(lambda: corpus.extend(rows, words), rows)
+
+
+def _replace_rows(
+    corpus: Corpus, rows: Sequence[IndexRow], words: Sequence[str], gone: Collection[str]
+) -> bool:
+    """Returns whether anything changed."""
+    gone = set(gone)
+    fresh = [place for place, row in enumerate(rows) if not _holds(corpus, row) or row.row_id in gone]
+    rows, words = [rows[place] for place in fresh], [words[place] for place in fresh]
+    if not rows and corpus.places.keys().isdisjoint(gone):
+        return False
+    kept = {
+        row.row_id: vector.copy()
+        for row in rows
+        if row.row_id not in gone and (vector := _vector_for(corpus, row)) is not None
+    }
+    corpus.extend(rows, words, gone)
+    if kept:
+        corpus.set_vectors(list(kept), np.stack(list(kept.values())))
+    return True

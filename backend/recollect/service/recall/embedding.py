@@ -2,8 +2,8 @@
 
 import asyncio
 import logging
-from collections import Counter
-from collections.abc import Sequence
+from collections import Counter, defaultdict
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from math import ceil
 
@@ -27,6 +27,8 @@ from recollect.infra.embedders.port import Embedder
 from recollect.service.recall.words import WordIndexer
 
 BATCH = 64
+_FILES_AT_ONCE = 8
+"""Of an owner's notes and entries, read from the index together."""
 PROBE = "hello"
 """A text that every model takes: whether it is embedded tells a model that is down from a text that is refused."""
 
@@ -159,19 +161,21 @@ class MeaningIndexer:
         if live:
             await self.words.corpus_cache.set_vectors(owner, ids, stacked)
 
-    async def embed_notes(self, generation: Generation, owner: str, *, live: bool) -> Generation:
-        """Embed what of an owner's notes and entries is indexed by words alone: as it is in the index."""
+    async def embed_notes(self, generation: Generation, owner: str, *, live: bool) -> tuple[Generation, bool]:
+        """Embed what of an owner's notes and entries is indexed by words alone: as it is in the index, and in whole
+        files, until it makes a batch. Returns whether more files wait, too.
+        """
         waiting = await self.words.ledger.unembedded_notes(generation.name, owner)
         if not waiting:
-            return generation
-        stored = await self.words.store.load_files(generation.name, owner, {note.path for note in waiting})
-        rows: dict[str, list[IndexRow]] = {note.path: [] for note in waiting}
-        embedded: Counter[str] = Counter()
-        for row, is_embedded in zip(stored.rows, stored.has_vector, strict=True):
-            if row.type != TURN and row.path in rows:
-                embedded[row.path] += bool(is_embedded)
-                rows[row.path] += [] if is_embedded else [row]
-        for note in waiting:
+            return generation, False
+        paths = {note.path for note in waiting[:_FILES_AT_ONCE]}
+        stored = await self.words.store.load_files(generation.name, owner, paths)
+        rows, embedded = await asyncio.to_thread(_unembedded, stored, paths)
+        done = texts = 0
+        for note in waiting[:_FILES_AT_ONCE]:
+            if texts >= BATCH:
+                break
+            done, texts = done + 1, texts + len(rows[note.path])
             generation, number = await self._embed_note(generation, note, rows[note.path], live=live)
             async with self.words.locks.of(owner):
                 if await self.words.ledger.is_unembedded(generation.name, note):
@@ -179,7 +183,7 @@ class MeaningIndexer:
                     await self.words.ledger.record_notes(
                         generation.name, owner, [note], [], embedded=True, counts=counts
                     )
-        return generation
+        return generation, done < len(waiting)
 
     async def _embed_note(
         self, generation: Generation, note: Note, rows: Sequence[IndexRow], *, live: bool
@@ -301,6 +305,19 @@ class MeaningIndexer:
         if generation.model is None:
             return await self.words.store.adopt_model(generation.name, self.embedder.name, dimensions)
         return generation
+
+
+def _unembedded(
+    stored: StoredRows, paths: Collection[str]
+) -> tuple[defaultdict[str, list[IndexRow]], Counter[str]]:
+    """By file: the rows that have no vector yet, and how many have one."""
+    rows: defaultdict[str, list[IndexRow]] = defaultdict(list)
+    embedded: Counter[str] = Counter()
+    for row, is_embedded in zip(stored.rows, stored.has_vector, strict=True):
+        if row.type != TURN and row.path in paths:
+            embedded[row.path] += bool(is_embedded)
+            rows[row.path] += [] if is_embedded else [row]
+    return rows, embedded
 
 
 _UNTIL = "search goes by words until 'recollect reindex' has run"

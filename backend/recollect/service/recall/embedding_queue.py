@@ -67,7 +67,7 @@ class EmbeddingQueue:
         self.refused = await self._words.ledger.refused(self._live().name)
 
     async def embed_some(self) -> dict[str, IndexUnavailable]:
-        """Embed a batch of turns, and all notes and refused texts. Returns the owners whose index cannot be used:
+        """Embed a batch of turns, about one of each owner's notes, and all refused texts. Returns the owners whose index cannot be used:
         they keep nobody else waiting, and are in the queue again. Raises EmbedderUnavailable.
         """
         try:
@@ -117,13 +117,16 @@ class EmbeddingQueue:
         return [threads.popitem()[0] for _ in range(min(number, len(threads)))]
 
     async def _embed_owners(
-        self, owners: dict[str, None], embed: Callable[[str], Awaitable[Generation]]
+        self, owners: dict[str, None], embed: Callable[[str], Awaitable[tuple[Generation, bool]]]
     ) -> dict[str, IndexUnavailable]:
         unusable = {}
         for owner in list(owners):
             del owners[owner]
             try:
-                self._adopt(await embed(owner))
+                generation, has_more = await embed(owner)
+                self._adopt(generation)
+                if has_more:
+                    owners[owner] = None
             except BaseException as error:
                 owners[owner] = None
                 if not isinstance(error, IndexUnavailable):
@@ -131,7 +134,9 @@ class EmbeddingQueue:
                 unusable[owner] = error
         return unusable
 
-    async def _try_again(self, generation: Generation, owner: str, space: str, user_id: str) -> Generation:
+    async def _try_again(
+        self, generation: Generation, owner: str, space: str, user_id: str
+    ) -> tuple[Generation, bool]:
         """A server that refused a text may take it later: it was set up otherwise, or another one answers by now."""
         missing = (await self._tried(generation.name, owner, space, user_id)).missing
         for start in range(0, len(missing), BATCH):
@@ -148,7 +153,7 @@ class EmbeddingQueue:
             await self._record(
                 generation.name, owner, await self._tried(generation.name, owner, space, user_id)
             )
-        return generation
+        return generation, False
 
     async def _tried(self, generation: str, owner: str, space: str, user_id: str) -> "_Tried":
         threads = await self._words.ledger.owner_progress(generation, space, user_id)

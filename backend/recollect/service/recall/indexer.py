@@ -2,13 +2,14 @@
 
 import asyncio
 import logging
+from collections import Counter
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from functools import partial
 
 from recollect.domain.model import ThreadRef
-from recollect.domain.recall.rows import Generation
-from recollect.errors import IndexUnavailable, StorageUnavailable, Unavailable
+from recollect.domain.recall.rows import NOTE_CHARS, Generation
+from recollect.errors import IndexUnavailable, StorageUnavailable, TooMuchQueued, Unavailable
 from recollect.service.coordination import RetryLoop
 from recollect.service.recall.embedding import MeaningIndexer, ModelCheck
 from recollect.service.recall.embedding_queue import EmbeddingQueue
@@ -44,6 +45,8 @@ class Indexer:
         self._damaged: dict[str, tuple[str, str]] = {}
         """Owners, with their space and user, whose rows are dropped and put again."""
         self._note_owners: dict[str, None] = {}
+        self._passages_to_come: Counter[str] = Counter()
+        """About how many passages of notes that came through the API wait to be indexed, by owner."""
         self._owner_in_work: str | None = None
         """Whose notes are being indexed."""
         self._scanned = False
@@ -52,7 +55,7 @@ class Indexer:
         """When the live generation was opened: what came before is not held against those who add."""
         self._overtaken: set[User] = set()
         self._changed = asyncio.Event()
-        self._words_turn, self._meaning_turn = asyncio.Lock(), asyncio.Lock()
+        self._words_turn, self._notes_turn, self._meaning_turn = (asyncio.Lock() for _ in range(3))
         loop = partial(RetryLoop, delay_seconds=delay_seconds, on_change=self._changed.set)
         self._words_loop = loop(self._words_step, patient=False)
         self._notes_loop = loop(self._notes_step, patient=False)
@@ -139,7 +142,7 @@ class Indexer:
 
     async def ensure_live(self) -> None:
         """Have another generation in the place of the live one where that was taken away from the disk."""
-        async with self._words_turn:
+        async with self._notes_turn, self._words_turn:
             await self._replace_if_gone()
 
     async def _replace_if_gone(self) -> bool:
@@ -166,6 +169,17 @@ class Indexer:
     def notes_changed(self, owners: Iterable[str]) -> None:
         self._note_owners.update(dict.fromkeys(owners))
         self._notes_loop.wake()
+
+    def note_came(self, owner: str, text: str) -> None:
+        """Through the API."""
+        self._passages_to_come[owner] += 1 + len(text) // NOTE_CHARS
+        self.notes_changed([owner])
+
+    def refuse_notes(self, owner: str) -> None:
+        """Raises TooMuchQueued where too much of an owner's notes can't be found yet, and the index is in order."""
+        is_out_of_order = self.remaking or self.words_problem or self.notes_problem
+        if self._passages_to_come[owner] >= self._most_behind and not is_out_of_order:
+            raise TooMuchQueued("search is too far behind the notes of this user; send this again in a while")
 
     def owner_damaged(self, owner: str, space: str, user_id: str) -> None:
         """Nothing of an owner's index can be used: it is dropped and filled again."""
@@ -301,10 +315,13 @@ class Indexer:
     async def _notes_step(self) -> None:
         problems: list[Unavailable] = []
         for owner in list(self._note_owners):
-            async with self._words_turn:
+            # A turn of their own: however long notes take, messages are found meanwhile.
+            async with self._notes_turn:
                 problems += await self._index_notes(owner)
-                if problems and await self._replace_if_gone():
-                    return
+                if problems:
+                    async with self._words_turn:
+                        if await self._replace_if_gone():
+                            return
         self._meaning_loop.wake()
         if problems:
             raise problems[0]
@@ -312,9 +329,9 @@ class Indexer:
 
     async def _index_notes(self, owner: str) -> list[Unavailable]:
         del self._note_owners[owner]
-        self._owner_in_work = owner
+        self._owner_in_work, passages = owner, self._passages_to_come[owner]
         try:
-            unread = await self.words.index_notes(self.live.name, owner, live=True)
+            unread, has_more = await self.words.index_notes(self.live.name, owner, live=True)
         except BaseException as error:
             self._note_owners[owner] = None
             if not isinstance(error, IndexUnavailable):
@@ -324,10 +341,15 @@ class Indexer:
         finally:
             self._owner_in_work = None
         self._unembedded.add_notes_of([owner])
+        if has_more:  # In another turn: others come in between.
+            self.notes_changed([owner])
+        else:
+            self._passages_to_come -= Counter({owner: passages})
         if unread:
             self._note_owners[owner] = None
             return [StorageUnavailable(unread_in_words(unread))]
-        self._corpus_cache.notes_lost.discard(owner)
+        if not has_more:
+            self._corpus_cache.notes_lost.discard(owner)
         return []
 
     async def _meaning_step(self) -> None:
@@ -358,7 +380,7 @@ class Indexer:
     async def held(self) -> AsyncIterator[None]:
         """Nothing is written to the live generation while this lasts; what comes meanwhile waits."""
         # In this order: a batch that is being embedded may take long, and must not keep new words waiting.
-        async with self._meaning_turn, self._words_turn:
+        async with self._meaning_turn, self._notes_turn, self._words_turn:
             yield
 
     async def swap_to(self, generation: Generation) -> Generation:

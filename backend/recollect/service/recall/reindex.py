@@ -163,12 +163,16 @@ class Reindexer:
             if not filled:
                 break
         for owner in await self.ledger.note_owners(building.name):
-            if await self.words.index_notes(building.name, owner, live=False):
+            unread, has_more = 0, True
+            while has_more:
+                unread, has_more = await self.words.index_notes(building.name, owner, live=False)
+            if unread:
                 self._unreadable |= await keep_unreadable(
                     self.words, self.indexer.live.name, building.name, owner
                 )
-            if self.embedder is not None:
-                building = await self.meaning.embed_notes(building, owner, live=False)
+            has_more = self.embedder is not None
+            while has_more:
+                building, has_more = await self.meaning.embed_notes(building, owner, live=False)
         return building
 
     async def _fill_round(

@@ -6,10 +6,8 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 
-import numpy as np
-
 from recollect.domain.model import NOTE_BYTES, Note, ThreadRef
-from recollect.domain.paths import owner_folder
+from recollect.domain.paths import entry_kind_of, owner_folder
 from recollect.domain.recall.rows import (
     TURN,
     IndexRow,
@@ -34,6 +32,7 @@ User = tuple[str, str]
 """Space and user."""
 
 _TURNS_AT_ONCE = 500
+_PASSAGES_AT_ONCE = 500
 _log = logging.getLogger("recollect.index")
 
 
@@ -110,17 +109,10 @@ class WordIndexer:
     async def _keep_vectors(
         self, generation: str, owner: str, stored: StoredRows, changed: Sequence[IndexRow]
     ) -> None:
-        places = {row.row_id: place for place, row in enumerate(stored.rows)}
-        kept = [
-            (row.row_id, place)
-            for row in changed
-            if (place := places.get(row.row_id)) is not None
-            and stored.has_vector[place]
-            and not _reads_differently(stored.rows[place], row)
-        ]
+        kept = await asyncio.to_thread(_with_same_meaning, stored, changed)
         if kept:
-            vectors = np.stack([stored.vectors[place] for _, place in kept])
-            await self.store.set_vectors(generation, owner, [row_id for row_id, _ in kept], vectors)
+            vectors = stored.vectors[list(kept.values())]
+            await self.store.set_vectors(generation, owner, list(kept), vectors)
 
     async def start_over(self, generation: str, owner: str, space: str, user_id: str) -> None:
         """Have nothing of an owner in a generation, and say so. The caller holds the owner's lock."""
@@ -128,29 +120,38 @@ class WordIndexer:
         await self.ledger.reset_owner(generation, owner, space, user_id)
         await self.store.drop(generation, owner)
 
-    async def index_notes(self, generation: str, owner: str, *, live: bool) -> int:
-        """Make the index hold an owner's notes and entries as they are, touching only the rows that differ.
+    async def index_notes(self, generation: str, owner: str, *, live: bool) -> tuple[int, bool]:
+        """Make the index hold an owner's entries, and some hundred passages of notes, as they are, touching only the
+        rows that differ.
 
-        Returns how many files cannot be read: nothing of them changes.
+        Returns how many files cannot be read (nothing of them changes), and whether there are more notes to index.
         """
         async with self.locks.of(owner):
             changed, removed = await self.ledger.notes_behind(generation, owner)
-            read = {note: rows for note in changed if (rows := await self._rows_of_note(note)) is not None}
-            outdated = {*removed, *(note.path for note in read)}
-            if outdated:
-                rows = [row for rows in read.values() for row in rows]
-                stored = await self.store.load_files(
-                    generation, owner, outdated, {row.row_id for row in rows}
-                )
-                wanted = _one_of_each(stored, outdated, rows)
-                before = [row for row in stored.rows if row.type != TURN and row.path in outdated]
+            # An entry may have moved from one file to another: those are indexed together.
+            changed.sort(key=lambda note: entry_kind_of(note.path) is None)
+            read: list[Note] = []
+            rows: list[IndexRow] = []
+            unread = 0
+            for note in changed:
+                if len(rows) >= _PASSAGES_AT_ONCE and entry_kind_of(note.path) is None:
+                    break
+                if (found := await self._rows_of_note(note)) is None:
+                    unread += 1
+                    continue
+                read.append(note)
+                rows += found
+            if outdated := {*removed, *(note.path for note in read)}:
+                ids = {row.row_id for row in rows if row.is_entry}
+                stored = await self.store.load_files(generation, owner, outdated, ids)
+                before, wanted = await asyncio.to_thread(_before_and_wanted, stored, outdated, rows)
                 if await self._replace(generation, owner, stored, before, wanted, live=live):
                     await self.store.compact(
                         generation, owner
                     )  # No text that is gone stays in an old version.
                 counts = Counter(row.path for row in wanted)
-                await self.ledger.record_notes(generation, owner, list(read), removed, counts=counts)
-            return len(changed) - len(read)
+                await self.ledger.record_notes(generation, owner, read, removed, counts=counts)
+            return unread, len(read) + unread < len(changed)
 
     async def _replace(
         self,
@@ -163,10 +164,7 @@ class WordIndexer:
         live: bool,
     ) -> bool:
         """Put the wanted rows in the place of those before. Returns whether a text went or changed."""
-        old = {row.row_id: row for row in stored.rows}
-        kept = {row.row_id for row in wanted}
-        gone = [row.row_id for row in before if row.row_id not in kept]
-        changed = [row for row in wanted if old.get(row.row_id) != row]
+        gone, changed, is_rewritten = await asyncio.to_thread(_differences, stored, before, wanted)
         if gone:
             await self.store.remove(generation, owner, gone)
             self.fail_points.reach("index.removed")
@@ -174,7 +172,7 @@ class WordIndexer:
         await self._keep_vectors(generation, owner, stored, changed)
         if live:
             await self.corpus_cache.extend(owner, changed, words, gone)
-        return bool(gone) or any(row.row_id in old and old[row.row_id].text != row.text for row in changed)
+        return bool(gone) or is_rewritten
 
     async def _rows_of_note(self, note: Note) -> list[IndexRow] | None:
         """None where its file is not there or cannot be read: that is no deletion."""
@@ -243,14 +241,42 @@ class WordQueue:
         return owners
 
 
-def _one_of_each(stored: StoredRows, outdated: Collection[str], rows: Sequence[IndexRow]) -> list[IndexRow]:
-    """An entry that two files hold is searched in one of them: the one it was in before, else the first."""
-    elsewhere = {row.row_id for row in stored.rows if row.type != TURN and row.path not in outdated}
+def _before_and_wanted(
+    stored: StoredRows, outdated: Collection[str], rows: Sequence[IndexRow]
+) -> tuple[list[IndexRow], list[IndexRow]]:
+    """The rows that files had, and those that they get. An entry that two files hold is searched in one of them: the
+    one it was in before, else the first.
+    """
+    of_files = [row for row in stored.rows if row.type != TURN]
+    elsewhere = {row.row_id for row in of_files if row.path not in outdated}
     first: dict[str, IndexRow] = {}
     for row in rows:
         if row.row_id not in elsewhere:
             first.setdefault(row.row_id, row)
-    return list(first.values())
+    return [row for row in of_files if row.path in outdated], list(first.values())
+
+
+def _differences(
+    stored: StoredRows, before: Sequence[IndexRow], wanted: Sequence[IndexRow]
+) -> tuple[list[str], list[IndexRow], bool]:
+    """The ids of the rows that go, the rows to put, and whether one of these has another text than before."""
+    old = {row.row_id: row for row in stored.rows}
+    kept = {row.row_id for row in wanted}
+    gone = [row.row_id for row in before if row.row_id not in kept]
+    changed = [row for row in wanted if old.get(row.row_id) != row]
+    return gone, changed, any(row.row_id in old and old[row.row_id].text != row.text for row in changed)
+
+
+def _with_same_meaning(stored: StoredRows, changed: Sequence[IndexRow]) -> dict[str, int]:
+    """Of the changed rows, those whose vectors stay, with their places among the stored ones."""
+    places = {row.row_id: place for place, row in enumerate(stored.rows)}
+    return {
+        row.row_id: place
+        for row in changed
+        if (place := places.get(row.row_id)) is not None
+        and stored.has_vector[place]
+        and not _reads_differently(stored.rows[place], row)
+    }
 
 
 def _rows(seen: ThreadProgress, placed: Sequence[PlacedTurn]) -> list[IndexRow]:

@@ -131,7 +131,7 @@ class Notes:
     """Called with the paths that were written; it records them at once."""
 
     async def list_notes(self, caller: Caller, user_id: str | None) -> list[Note]:
-        known = await self.store.known(_owner(caller, user_id))
+        known = await self.store.known(notes_owner(caller, user_id))
         return [note for note in known if is_note(note.path)]
 
     async def get_note(self, caller: Caller, user_id: str | None, name: str) -> NoteText:
@@ -147,7 +147,7 @@ class Notes:
         """The note, and whether it is new. Raises AlreadyExists if another text has that name, unless `replace`."""
         if len(text.encode()) > NOTE_BYTES:
             raise InvalidInput(f"text: a note has at most {NOTE_BYTES:,} bytes", field="text")
-        path = f"{_owner(caller, user_id)}/notes/{file_name(_stem(name))}.md"
+        path = f"{notes_owner(caller, user_id)}/notes/{file_name(_stem(name))}.md"
         before = await self.vault.look(path)
         ours = frozenset([before.digest]) if before is not None and replace else frozenset()
         for digest in text_digests(text):
@@ -167,7 +167,7 @@ def name_of(note: Note) -> str:
     return note.path.split("/", 4)[4]
 
 
-def _owner(caller: Caller, user_id: str | None) -> str:
+def notes_owner(caller: Caller, user_id: str | None) -> str:
     return owner_folder(caller.space, caller.acting_for(user_id) or DEFAULT_USER)
 
 

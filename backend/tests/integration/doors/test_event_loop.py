@@ -1,4 +1,4 @@
-"""Long queries and texts, large images, many values and long histories keep the event loop, and so everybody else, for 20 ms at most."""
+"""Long queries, texts and notes, large images, many values and long histories keep the event loop, and so everybody else, for 20 ms at most."""
 
 import asyncio
 import base64
@@ -8,6 +8,7 @@ import random
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
+import httpx2
 import pytest
 
 from recollect.entrypoints.http.server import collect_between_requests, warm_up
@@ -16,7 +17,7 @@ from tests.remembering import MortalModel
 
 LONGEST = 0.020
 AS_JSON = {"Content-Type": "application/json"}
-CHAT, SEARCH = "/v1/chat/completions", "/api/v1/memory/search"
+CHAT, SEARCH, NOTES = "/v1/chat/completions", "/api/v1/memory/search", "/api/v1/memory/notes"
 
 
 @pytest.fixture
@@ -135,6 +136,25 @@ async def test_a_text_of_thirty_megabytes_is_refused(home: Home, path: str, text
         assert "more than 1000000 characters" in answer.json()["error"]["message"]
         pauses.append(longest)
     assert min(pauses) < LONGEST
+
+
+async def test_notes_of_very_many_headings(home: Home) -> None:
+    """Until search finds them; their owner's texts are in memory. Less strict: no other run can make up for this."""
+
+    async def import_all() -> httpx2.Response:
+        answers = [await home.client.post(NOTES, content=body, headers=AS_JSON) for body in bodies]
+        assert {answer.status_code for answer in answers} == {201}
+        await home.app.search.indexer.settled()
+        return answers[0]
+
+    texts = ["\n".join(f"# h{each} {n}\n\nx{each}" for each in range(45_000)) for n in range(4)]
+    bodies = [
+        json.dumps({"name": f"n{n}", "text": text, "user_id": "me"}).encode() for n, text in enumerate(texts)
+    ]
+    _, longest = await longest_pause(import_all())
+    assert longest < 3 * LONGEST
+    found = await home.client.post(SEARCH, json={"query": "h44999", "user_id": "me", "mode": "keyword"})
+    assert "h44999" in found.json()["hits"][0]["text"]
 
 
 @pytest.mark.parametrize("door", ["openai", "native"])

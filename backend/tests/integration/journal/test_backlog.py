@@ -3,6 +3,7 @@
 import asyncio
 from pathlib import Path
 
+import httpx2
 import pytest
 
 from recollect.app import open_app
@@ -75,6 +76,24 @@ async def test_an_add_waits_while_search_is_too_far_behind_its_user(
         assert not command.done(), "the command line waits"
         model.go_on.set()
         assert [receipt["status"] for receipt in await command] == ["accepted"]
+
+
+async def test_a_note_waits_while_search_is_too_far_behind_those_of_its_user(tmp_path: Path) -> None:
+    async with opened(tmp_path, limits={"unsearched": 3}) as home:
+
+        async def bring(name: str, user: str = "ann", *, characters: int = 5) -> httpx2.Response:
+            note = {"name": name, "text": "x" * characters, "user_id": user}
+            return await home.client.post("/api/v1/memory/notes", json=note)
+
+        async with home.app.search.indexer.held():
+            assert [(await bring(name)).status_code for name in "aab"] == [201, 200, 201]
+            refused = await bring("c")
+            assert (refused.status_code, error_of(refused)["code"]) == (429, "too_much_queued")
+            assert int(refused.headers["Retry-After"]) > 0
+            assert (await bring("c", "bob", characters=3_600)).status_code == 201
+            assert (await bring("d", "bob")).status_code == 429
+        await home.app.search.indexer.settled()
+        assert [(await bring("c", user)).status_code for user in ("ann", "eve")] == [201, 201]
 
 
 async def test_a_long_history_is_made_into_no_more_jobs_than_may_wait(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ from recollect.domain.markdown.entry_file import render_entries
 from recollect.domain.model import Entry, Note
 from recollect.domain.recall.hits import Scope, Selection
 from recollect.domain.recall.rows import IndexRow
+from recollect.service.recall import words
 from recollect.service.recall.search import Found, Search
 from tests.contract.journals import Journal
 from tests.fakes import START
@@ -125,6 +126,23 @@ async def test_an_entry_that_moves_to_another_file_is_found_there(house: Remembe
     await house.write_entries(DAY, fact("fa-2", "Tea"))
     await house.write_entries(NEXT_DAY, moving, fact("fa-3", "Milk"))
     assert [hit.row.path for hit in (await house.facts("hound")).hits] == [NEXT_DAY]
+    assert await house.whole()
+
+
+async def test_an_entry_that_leaves_one_file_as_it_comes_into_another_is_found(
+    house: Remembering, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However few files are indexed together."""
+    monkeypatch.setattr(words, "_PASSAGES_AT_ONCE", 1)
+    moving, tea = fact("fa-1", "Ann owns a hound", 1), fact("fa-2", "Tea")
+    await house.write_entries(NEXT_DAY, moving)
+    for path, entries in ((DAY, (tea, moving)), (NEXT_DAY, (fact("fa-3", "Milk"),))):
+        text = render_entries("facts", "users/ann", entries)
+        house.vault.files[path] = text
+        await house.notes.seen(Note(path, OWNER, text_digest(text), START))
+    house.indexer.notes_changed([OWNER])
+    await house.settled()
+    assert [hit.row.path for hit in (await house.facts("hound")).hits] == [DAY]
     assert await house.whole()
 
 

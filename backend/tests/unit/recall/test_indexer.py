@@ -110,6 +110,45 @@ async def test_one_owner_who_cannot_be_written_keeps_no_other_waiting(house: Hou
     assert [house.indexer.words_problem, await house.stored()] == [None, {"mine": True}]
 
 
+async def test_another_users_message_is_indexed_between_the_notes_of_one_who_brings_many(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    embedder(house).fail = "down"
+    put, written = house.store.put, []
+
+    async def put_and_add(generation: str, owner: str, *rows: Any) -> None:
+        await put(generation, owner, *rows)
+        written.append(owner)
+        if len(written) == 1:
+            await house.add("b1", "yours", user_id="bob")
+
+    monkeypatch.setattr(house.store, "put", put_and_add)
+    async with house.indexer.held():
+        for number in range(3):
+            many = "\n".join(f"# h{each} {number}\n\nx{each}" for each in range(40_000))
+            await house.write_note(f"n{number}", many)
+    await eventually(lambda: not house.indexer.notes_behind(OWNER), seconds=120)
+    assert written.count(OWNER) == 3
+    assert "default/users/bob" in written[:-1], "his message waited for all of ann's notes"
+    assert len((await house.search("h39999 2", mode="keyword")).hits) > 0
+
+
+async def test_the_vectors_of_many_notes_keep_nobody_elses_waiting(house: House) -> None:
+    embedder(house).go_on.clear()
+    async with house.indexer.held():
+        for number in range(3):
+            many = "\n".join(f"# h{each}\n\nx{each}" for each in range(BATCH))
+            await house.write_note(f"n{number}", many)
+    await eventually(lambda: embedder(house).waiting)
+    await house.add("b1", "yours", user_id="bob")
+    await eventually(lambda: house.indexer.waiting == (0, 1))
+    embedder(house).go_on.set()
+    await house.settled()
+    sent = [call[0].partition(":")[0] for call in embedder(house).calls]
+    assert sent.index("bob") < max(place for place, name in enumerate(sent) if name.startswith("n"))
+    assert await house.all_embedded()
+
+
 async def test_what_cannot_be_written_is_found_all_the_same(house: House) -> None:
     await house.add("t1", "one")
     await house.settled()

@@ -7,6 +7,7 @@ import pytest
 from recollect.domain.recall.rows import FORMAT, Generation, StoredRows
 from recollect.errors import EmbedderUnavailable, IndexUnavailable, StorageUnavailable
 from recollect.service import coordination
+from recollect.service.recall import embedding, words
 from tests.eventually import eventually
 from tests.fakes import FakeEmbedder
 from tests.unit.index_house import House, embedder
@@ -49,6 +50,21 @@ async def test_another_model_searches_by_words_until_the_index_is_made_again(hou
     assert house.indexer.model_mismatch is None
     assert (await house.search("one two")).degraded == []
     assert await house.texts("one", mode="vector") == {"one", "two"}
+
+
+async def test_notes_in_many_portions_are_all_in_the_index_and_in_the_next_one(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(words, "_PASSAGES_AT_ONCE", 2)
+    monkeypatch.setattr(embedding, "_FILES_AT_ONCE", 2)
+    async with house.indexer.held():
+        for number in range(5):
+            await house.write_note(f"n{number}", f"# One\n{number}\n# Two\n{number}")
+    await house.settled()
+    assert await house.whole()
+    assert (await house.reindexer.reindex()).embedded == 0
+    await house.settled()
+    assert [len(await house.stored()), await house.whole(), await house.all_embedded()] == [10, True, True]
 
 
 async def test_reindexing_uses_vectors_again(house: House) -> None:

@@ -175,6 +175,18 @@ def test_each_heading_begins_a_passage() -> None:
     assert passages("\ufeff# One\nfirst\n# Two\nsecond") == ["# One\nfirst", "# Two\nsecond"]
 
 
+def test_the_short_sections_of_a_note_of_very_many_share_passages_and_nothing_is_lost() -> None:
+    text = "\n".join(f"# h{number}\n\nx{number}" for number in range(45_000))
+    found = passages(text)
+    assert len(found) < 2 * len(text) / 1_200
+    assert "".join("".join(found).split()) == "".join(text.split())
+
+
+def test_two_hundred_sections_are_passages_of_their_own() -> None:
+    sections = [f"# Day {number}\nRain." for number in range(200)]
+    assert passages("\n".join(sections)) == sections
+
+
 def test_a_hash_without_a_title_is_no_heading() -> None:
     assert passages("#tag\n#\nnext line") == ["#tag\n#\nnext line"]
 

@@ -13,6 +13,7 @@ from recollect.entrypoints.http.requests import AddBody, FlushBody, ReprocessBod
 from recollect.errors import TooLarge
 from recollect.service.forget.forget import forget_note
 from recollect.service.threads import flush_thread, memorize, refuse_backlog
+from recollect.service.vault.notes import notes_owner
 
 router = APIRouter(prefix="/api/v1/memory", tags=["memory"], route_class=BodyRoute)
 
@@ -115,16 +116,18 @@ async def list_notes(home: Home, caller: Calling, user_id: UserQuery = None) -> 
 
 
 @router.post(
-    "/notes", status_code=201, responses={**documented(404, 409), 200: {"model": schemas.NoteTextAnswer}}
+    "/notes", status_code=201, responses={**documented(404, 409, 429), 200: {"model": schemas.NoteTextAnswer}}
 )
 async def import_note(
     home: Home, caller: Calling, body: schemas.NoteBody, request: Request, response: Response
 ) -> schemas.NoteTextAnswer:
     """Put a note into the vault (201). 200: it was there, or was replaced."""
     note(request, user=body.user_id)
+    home.search.indexer.refuse_notes(notes_owner(caller, body.user_id))
     found, is_new = await home.user_notes.import_note(
         caller, body.user_id, body.name, body.text, replace=body.replace
     )
+    home.search.indexer.note_came(found.note.owner, found.text)
     if not is_new:
         response.status_code = 200
     return schemas.NoteTextAnswer.told(found)
