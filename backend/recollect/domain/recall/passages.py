@@ -1,9 +1,9 @@
-"""The part of a long text that answers a query best, and what is relevant enough for a prompt."""
+"""Passages: of a note; the part of a long text that answers a query best; what is relevant enough for a prompt."""
 
 import itertools
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from recollect.domain.recall.words import BASE_FORM, folded, only_asks, words_in
@@ -167,3 +167,59 @@ def tells_nothing(text: str) -> bool:
     bare = text.strip()
     least = _LEAST_UNSPACED if _unspaced(bare) else _LEAST_CHARS
     return len(bare) < least or only_asks(bare)
+
+
+NOTE_CHARS = 1_200
+"""A note is cut into passages of about this length."""
+_MOST_PASSAGES = 200
+"""In a note that would have more, neighbouring short ones are joined up to `NOTE_CHARS`."""
+_HEADING_CHARS = 200
+_heading = re.compile(r"^#{1,6}[ \t]+(.*)", re.MULTILINE)
+
+
+def note_passages(body: str) -> list[str]:
+    """The text of a note in passages, each of them below one heading."""
+    passages = list(_below_headings(body))
+    return list(_joined(passages)) if len(passages) > _MOST_PASSAGES else passages
+
+
+def _below_headings(body: str) -> Iterator[str]:
+    heading = ""
+    for section in _sections(body):
+        if found := _heading.match(section):
+            heading = found[1].strip()[:_HEADING_CHARS]
+        yield from _joined(_short(section.split("\n\n")), heading)
+
+
+def _joined(paragraphs: Iterable[str], heading: str = "") -> Iterator[str]:
+    """Passages of whole paragraphs; all but the first repeat the heading."""
+    kept: list[str] = []
+    length = 0
+    for paragraph in paragraphs:
+        if kept and length + len(paragraph) > NOTE_CHARS:
+            yield "\n\n".join(kept)
+            kept, length = [heading] if heading else [], len(heading)
+        kept.append(paragraph)
+        length += len(paragraph)
+    if kept:
+        yield "\n\n".join(kept)
+
+
+def _sections(body: str) -> list[str]:
+    starts = [found.start() for found in _heading.finditer(body)]
+    edges = [0, *(start for start in starts if start), len(body)]
+    sections = (body[first:last].strip() for first, last in itertools.pairwise(edges))
+    return [section for section in sections if section]
+
+
+def _short(paragraphs: Sequence[str]) -> Iterator[str]:
+    """Paragraphs; one that is too long in pieces, cut between lines, else between words, where that is possible."""
+    for paragraph in paragraphs:
+        rest = paragraph.strip()
+        while len(rest) > NOTE_CHARS:
+            head = rest[: NOTE_CHARS + 1]
+            cut = max(head.rfind("\n"), 0) or max(head.rfind(" "), 0) or NOTE_CHARS
+            yield rest[:cut].strip()
+            rest = rest[cut:].strip()
+        if rest:
+            yield rest

@@ -4,7 +4,7 @@ import hashlib
 import itertools
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
@@ -19,6 +19,7 @@ from recollect.domain.markdown.entry_document import read_document
 from recollect.domain.markdown.front_matter import as_text, read_time, split_front_matter
 from recollect.domain.model import Entry, JsonObject, Note, Thread, Turn
 from recollect.domain.paths import entry_kind_of, is_markdown, linked_turn, thread_folder
+from recollect.domain.recall.passages import note_passages
 from recollect.domain.recall.words import words_in
 
 Vectors = npt.NDArray[np.float32]
@@ -190,13 +191,7 @@ _COUNTED_WORDS = 20_000
 """Of a longer text each further word counts once: it is found by all of them, and is no heavier to search."""
 _MEANING_CHARS = 2_000
 """More than an embedding model reads."""
-NOTE_CHARS = 1_200
-"""A note is cut into passages of about this length."""
-_MOST_PASSAGES = 200
-"""In a note that would have more, neighbouring short ones are joined up to `NOTE_CHARS`."""
-_HEADING_CHARS = 200
 _between_tags = re.compile(r"[,\s]+").split
-_heading = re.compile(r"^#{1,6}[ \t]+(.*)", re.MULTILINE)
 
 
 def turn_row(thread: Thread, turn: Turn) -> IndexRow | None:
@@ -298,9 +293,7 @@ def note_rows(note: Note, text: str) -> list[IndexRow]:
     mapping, body_line, _ = split_front_matter(text)
     body = "\n".join(text.split("\n")[body_line - 1 :]) if mapping is not None else text
     tags = _tags(mapping or {})
-    passages = list(_passages(body))
-    if len(passages) > _MOST_PASSAGES:
-        passages = list(_joined(passages))
+    passages = note_passages(body)
     if called := "\n".join([*_values((mapping or {}), "title", "aliases", "alias"), " ".join(tags)]).strip():
         passages[:1] = ["\n\n".join([called, *passages[:1]])]
     name = note.path.rsplit("/", 1)[-1]
@@ -364,45 +357,3 @@ def _plain(value: object) -> str:
     if value is None or isinstance(value, str):
         return value or ""
     return json.dumps(value, ensure_ascii=False)
-
-
-def _passages(body: str) -> Iterator[str]:
-    heading = ""
-    for section in _sections(body):
-        if found := _heading.match(section):
-            heading = found[1].strip()[:_HEADING_CHARS]
-        yield from _joined(_short(section.split("\n\n")), heading)
-
-
-def _joined(paragraphs: Iterable[str], heading: str = "") -> Iterator[str]:
-    """Passages of whole paragraphs; all but the first repeat the heading."""
-    kept: list[str] = []
-    length = 0
-    for paragraph in paragraphs:
-        if kept and length + len(paragraph) > NOTE_CHARS:
-            yield "\n\n".join(kept)
-            kept, length = [heading] if heading else [], len(heading)
-        kept.append(paragraph)
-        length += len(paragraph)
-    if kept:
-        yield "\n\n".join(kept)
-
-
-def _sections(body: str) -> list[str]:
-    starts = [found.start() for found in _heading.finditer(body)]
-    edges = [0, *(start for start in starts if start), len(body)]
-    sections = (body[first:last].strip() for first, last in itertools.pairwise(edges))
-    return [section for section in sections if section]
-
-
-def _short(paragraphs: Sequence[str]) -> Iterator[str]:
-    """Paragraphs; one that is too long in pieces, cut between lines, else between words, where that is possible."""
-    for paragraph in paragraphs:
-        rest = paragraph.strip()
-        while len(rest) > NOTE_CHARS:
-            head = rest[: NOTE_CHARS + 1]
-            cut = max(head.rfind("\n"), 0) or max(head.rfind(" "), 0) or NOTE_CHARS
-            yield rest[:cut].strip()
-            rest = rest[cut:].strip()
-        if rest:
-            yield rest

@@ -8,7 +8,8 @@ from contextlib import asynccontextmanager
 from functools import partial
 
 from recollect.domain.model import ThreadRef
-from recollect.domain.recall.rows import NOTE_CHARS, Generation
+from recollect.domain.recall.passages import NOTE_CHARS
+from recollect.domain.recall.rows import Generation
 from recollect.errors import IndexUnavailable, StorageUnavailable, TooMuchQueued, Unavailable
 from recollect.service.coordination import RetryLoop
 from recollect.service.recall.embedding import MeaningIndexer, ModelCheck
