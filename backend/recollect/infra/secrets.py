@@ -23,6 +23,7 @@ _DETECTORS = {
     "twilio": "TwilioKeyDetector",
 }  # fmt: skip
 """Those that know a kind of secret by its form. Others go by entropy or by a word such as "password" nearby."""
+_data_url = re.compile(r"data:[\w.+-]+/[\w.+-]+;base64,[A-Za-z0-9+/=\s]*")
 _KEYS = re.compile(
     r"\b(?:sk-[\w-]{20}|rk_[\w-]{43}|AIza[\w-]{35}|ya29\.[\w-]{20}|npm_[^\W_]{36}|github_pat_\w{22}|hf_[^\W_]{30}"
     r"|gsk_[^\W_]{20}|xai-[\w-]{20})",
@@ -65,10 +66,16 @@ def mask_secrets(text: str) -> tuple[str, int]:
 def mask_json(value: Any) -> tuple[Any, int]:
     """The same for every string in a JSON value, names included, images as data URLs excepted."""
     if isinstance(value, str):
-        return (value, 0) if value.startswith("data:") else mask_secrets(value)
+        return (value, 0) if _data_url.fullmatch(value) else mask_secrets(value)
     if isinstance(value, dict):
-        found = [(*mask_secrets(name), *mask_json(item)) for name, item in value.items()]
-        return {name: item for name, _, item, _ in found}, sum(named + held for _, named, _, held in found)
+        masked: dict[str, Any] = {}
+        total = 0
+        for name, item in value.items():
+            shown, named = mask_secrets(name)
+            shown = f"{shown} {len(masked)}" if shown in masked else shown
+            masked[shown], held = mask_json(item)
+            total += named + held
+        return masked, total
     if isinstance(value, list | tuple):
         listed = [mask_json(item) for item in value]
         return [item for item, _ in listed], sum(count for _, count in listed)
@@ -76,13 +83,16 @@ def mask_json(value: Any) -> tuple[Any, int]:
 
 
 def mask_turns(turns: tuple[Turn, ...]) -> tuple[tuple[Turn, ...], int]:
-    """The same for what was said in turns, and with which arguments tools were called."""
+    """The same for what was said in turns, by whom, and with which arguments tools were called."""
     masked, total = [], 0
     for turn in turns:
         content, said = mask_secrets(turn.content)
+        sender_id, sent = mask_secrets(turn.sender_id)
         calls, called = mask_json(turn.tool_calls)
-        masked.append(replace(turn, content=content, tool_calls=calls) if said or called else turn)
-        total += said + called
+        count = said + sent + called
+        told = replace(turn, content=content, sender_id=sender_id, tool_calls=calls) if count else turn
+        masked.append(told)
+        total += count
     return tuple(masked), total
 
 

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from recollect.infra import secrets
-from recollect.infra.secrets import MASK, mask_secrets
+from recollect.infra.secrets import MASK, mask_json, mask_secrets
 from tests.http_client import Json
 from tests.processes import StandInModel
 from tests.remembering import remember, remembering, said, states, texts
@@ -105,6 +105,13 @@ def test_a_password_in_an_address_is_masked_and_the_address_is_not() -> None:
     assert mask_secrets("at postgres://ann:hunter2@db/x") == (f"at postgres://ann:{MASK}@db/x", 1)
 
 
+def test_only_the_bytes_of_a_data_url_are_left_and_no_name_is_lost() -> None:
+    image = "data:image/png;base64,iVBORw0KGgo="
+    assert mask_json([image, f"data: {AWS}"]) == ([image, f"data: {MASK}"], 1)
+    masked, count = mask_json({AWS: 1, JWT: 2})
+    assert (sorted(masked.values()), count) == ([1, 2], 2)
+
+
 @pytest.mark.parametrize("text", PLAIN)
 def test_numbers_times_and_addresses_are_no_secrets(text: str) -> None:
     assert mask_secrets(text) == (text, 0)
@@ -168,6 +175,7 @@ async def test_no_memory_holds_a_secret_and_the_transcript_does(
     }
     model.control(only="memory", answer=answer)
     messages = said([("user", f"My key is {AWS}, and my card {CARD}."), ("assistant", "Keep it safe.")])
+    messages[0]["sender_id"] = AWS
     async with remembering(tmp_path / "home", model, mask_secrets=masks) as home:
         told = states(await remember(home, "t1", messages, user_id="ann"))
         made = " ".join(await texts(home, "facts", "episodes", "profile"))
@@ -175,7 +183,7 @@ async def test_no_memory_holds_a_secret_and_the_transcript_does(
         holding = [path.parts[-2] for path in home.app.vault.root.rglob("*.md") if AWS in path.read_text()]
     assert (MASK in made, AWS in made) == (masks, not masks)
     assert ("t1" in holding, "facts" in holding) == (True, not masks)
-    assert told["facts"]["detail"].get("secrets_masked") == (2 if masks else None)
+    assert told["facts"]["detail"].get("secrets_masked") == (3 if masks else None)
 
 
 async def test_without_a_model_no_episode_holds_a_secret(tmp_path: Path) -> None:
