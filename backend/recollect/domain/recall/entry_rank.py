@@ -214,6 +214,24 @@ def ends_of_turns(
     return wholly, in_part, pairs.where(instead)
 
 
+_NOT_BESIDE = np.float32(0.25)
+"""A fact with so much of an episode's score is not beside the point."""
+
+
+def behind_facts(corpus: Corpus, view: View, asked: Floats, total: Floats) -> Floats:
+    """What episodes lose, in which people only asked (`asked` is 1 for their turns), to come behind the best fact or plan
+    unless that is beside the point.
+    """
+    pairs, size = corpus.entry_sources(view), view.size
+    said = pairs.where(corpus.of_person[pairs.turns])
+    asks, tells = np.zeros(size, np.bool_), np.zeros(size, np.bool_)
+    asks[said.entries], tells[said.entries[asked[said.turns] < 1]] = True, True
+    best: np.float32 = np.max(total, where=corpus.is_statement[:size] & view.there, initial=-np.inf)
+    behind = corpus.is_episode[:size] & asks & ~tells & (best >= _NOT_BESIDE * total)
+    lost: Floats = np.where(behind, np.minimum(best - _A_LITTLE - total, np.float32(0)), np.float32(0))
+    return lost
+
+
 def lifted(stand_ins: EntrySources, total: Floats) -> Floats:
     """What an entry lacks to come before the turns that it stands for."""
     lacking = total[stand_ins.turns] - total[stand_ins.entries] + _A_LITTLE

@@ -10,6 +10,7 @@ from recollect.domain.recall.corpus_view import Counts, EntrySources, Postings, 
 from recollect.domain.recall.dates import Span, within
 from recollect.domain.recall.entry_rank import (
     Times,
+    behind_facts,
     brought,
     ends_of_turns,
     happened,
@@ -193,16 +194,15 @@ def _behind(
     """What turns lose for asking what the query asks."""
     places = np.flatnonzero(view.there & ~view.is_entry & ~corpus.context(view).among_people)
     best = places[np.argsort(-total[places], kind="stable")][:_MOST_ASKING].tolist()
-    words = frozenset(query.words)
-    shares: Floats = asking.astype(np.float32)
+    shares, words = asking.astype(np.float32), frozenset(query.words)
     shares[best] = [asked_again(view.rows[place].text, query.text, words) for place in best]
-    lost: Floats = np.float32(weights.question) * shares
+    lost = np.float32(weights.question) * shares
     only_ask, telling = view.there & (shares >= 1), view.there & (shares < 1)
     if is_question(query.text) and only_ask.any() and telling.any():
-        best_told = np.sort((total + lost)[telling])[-_MOST_TELLING:]
-        over = (total + lost)[only_ask].max() - best_told[0] + _A_LITTLE
+        told = np.sort((total + lost)[telling])[-_MOST_TELLING:]
+        over = (total + lost)[only_ask].max() - told[0] + _A_LITTLE
         lost -= np.maximum(over, np.float32(0)) * only_ask
-    return lost
+    return lost + behind_facts(corpus, view, shares, total + lost)
 
 
 def _by_place(times: Times) -> dict[int, int]:

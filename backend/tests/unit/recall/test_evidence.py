@@ -164,3 +164,11 @@ class TestOwnQuestions:
         assert found(corpus, "Rossi")[0].row.row_id == "t1:1"
         hits = found(corpus, "Where did I want a table at Rossi?")
         assert "t1:1" in [hit.row.row_id for hit in hits[:6]]
+
+    @pytest.mark.parametrize("told", [False, True])
+    def test_an_episode_in_which_they_were_only_asked_comes_behind_the_fact(self, told: bool) -> None:
+        text = "Where Ann lives now: she asked it, and the assistant did not know where Ann lives now."
+        sources = ("t2:1", "t2:2", "t1:1") if told else ("t2:1", "t2:2")
+        rows = (*self.TOLD, *self.ASKED, remembered("ep-1", text, *sources, kind="episodes"))
+        hits = found(corpus_of(rows, {**MEANINGS, "ep-1": unit(1, 0.1, 0, 0)}), LIVE, vector=MEANINGS["t2:1"])
+        assert [hit.row.row_id for hit in hits[:2]] == (["ep-1", "fa-1"] if told else ["fa-1", "ep-1"])
