@@ -1,6 +1,7 @@
 """Entries in the journal: what is known, where it came from, and what it was before."""
 
 import json
+import sqlite3
 from collections.abc import Iterable, Sequence
 
 from recollect.domain.entries.entry import PROFILE, Deletion, EntryChange, EntryVersion, KnownEntry
@@ -168,6 +169,11 @@ class SqlEntryStore(QueueingStore):
         sql = CITING if turn_ids is None else CITING_TURNS
         return [known_of(row) for row in await self._database.read(sql, parameters)]
 
+    async def owners_of_deletions(self) -> list[tuple[str, str]]:
+        """Spaces and owners of whom an entry was deleted."""
+        found = await self._database.read("SELECT DISTINCT space, owner FROM buried_entries")
+        return [(row["space"], row["owner"]) for row in found]
+
     async def deletions(self, space: str, owner: str, cell: str | None = None) -> list[Deletion]:
         found = await self._database.read(DELETIONS, (space, owner, cell, cell))
         return [deletion_of(row) for row in found]
@@ -189,9 +195,16 @@ class SqlEntryStore(QueueingStore):
         await self._queue(lambda connection: EntryWriter(connection, change, self._clock()).apply())
 
     async def queue(self, space: str, thread: ThreadRef | None, jobs: Sequence[JobSpec]) -> None:
-        """Queue work that no change goes with; durable when it returns."""
+        """Queue work that no change goes with, in place of dead jobs for the same; durable when it returns."""
         now = self._clock()
-        await self._queue(lambda connection: queue_entry_jobs(connection, space, thread, jobs, now))
+
+        def queue(connection: sqlite3.Connection) -> int | None:
+            same = [(job.lane, job.kind, job.dedupe) for job in jobs]
+            dead = "DELETE FROM jobs WHERE state = 'dead' AND lane = ? AND kind = ? AND dedupe = ?"
+            connection.executemany(dead, same)
+            return queue_entry_jobs(connection, space, thread, jobs, now)
+
+        await self._queue(queue)
 
     async def _found(self, sql: str, parameters: Sequence[object]) -> list[KnownEntry]:
         return [known_of(row) for row in await self._database.read(sql, parameters)]

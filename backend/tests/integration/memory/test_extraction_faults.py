@@ -145,6 +145,7 @@ async def test_an_answer_that_stays_cut_off_is_asked_for_again_by_a_person_and_b
             await home.app.reprocessor.reprocess(Caller("default", None))
         await home.drain()
         await all_is_remembered(home)
+        assert await home.app.jobs.list_jobs(space=None, state="dead") == []
         assert model.asked() - before == 3
 
 
