@@ -52,7 +52,7 @@ from recollect.service.chat.turn import Chat
 from recollect.service.coordination import Clock, OwnerLocks, now_ms
 from recollect.service.entries import Entries
 from recollect.service.forget.forget import IncognitoEnds
-from recollect.service.forget.purge import IndexForgetter
+from recollect.service.forget.purge import IndexForgetter, write_tombstones_again
 from recollect.service.models.backend_priority import QUIET_SECONDS, Gate
 from recollect.service.models.background import BackgroundModel, background_seconds
 from recollect.service.models.call_failures import Rests
@@ -73,6 +73,7 @@ from recollect.service.skills.files import SkillDeletions, SkillFollower, SkillS
 from recollect.service.skills.view import SkillEntries
 from recollect.service.vault.entry_edits import EntryTaker
 from recollect.service.vault.entry_files import EntryFiles
+from recollect.service.vault.entry_import import EntryDeletions
 from recollect.service.vault.images import Images
 from recollect.service.vault.notes import Notes
 from recollect.service.vault.people_files import PeopleFiles
@@ -272,7 +273,7 @@ class Assembly:
             sweep_seconds=settings.vault.sweep_seconds,
             on_notes_changed=self._notes_changed,
             on_due=self.jobs.notify,
-            on_swept=self.images.drop_old_copies,
+            on_swept=self._swept,
             followers=[
                 self.people_files,
                 self.entry_files,
@@ -371,6 +372,14 @@ class Assembly:
         """Where entries and index differ from the journal and the vault, in words."""
         of_entries = await entry_problems(self.entry_file_store, self.vault)
         return of_entries + await self.search.verifier.problems(self.search.indexer.live.name)
+
+    async def _swept(self, went_back: bool) -> None:
+        """After each sweep; `went_back`: an old copy of the vault was put back a moment ago."""
+        await self.images.drop_old_copies()
+        if went_back and not await self.transcripts.is_purging():
+            await EntryDeletions(self.entry_store, self.vault).write_again()
+            users = await self.transcripts.users_with_tombstones()
+            await write_tombstones_again(self.forgetting, self.vault, users)
 
     def _owner_damaged(self, owner: str, space: str, user_id: str) -> None:
         self.search.indexer.owner_damaged(owner, space, user_id)

@@ -1,6 +1,6 @@
 """Purge jobs: what the journal forgot goes from the vault and the index, and from its own free space."""
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from recollect.domain.forgetting import (
@@ -205,10 +205,20 @@ async def _write_tombstones(store: SqlTranscriptStore, vault: Vault, thread: Thr
         await _put_tombstones(vault, TombstoneFile(*whose, tuple(found)))
 
 
+async def write_tombstones_again(
+    store: SqlForgetting, vault: Vault, users: Iterable[tuple[str, str]]
+) -> None:
+    """Their files that the vault lacks, or has an old copy of."""
+    for space, user_id in users:
+        for key, messages in (await store.tombstones_of(space, user_id)).items():
+            await _put_tombstones(vault, TombstoneFile(space, user_id, key, tuple(messages)))
+
+
 async def _put_tombstones(vault: Vault, file: TombstoneFile) -> None:
     text, path = render_tombstones(file), forgotten_path(file.space, file.user_id, file.thread_key)
     earlier = await vault.read(path)
-    await vault.write(path, text, frozenset({text_digest(earlier)} if earlier else ()))
+    if earlier != text:
+        await vault.write(path, text, frozenset({text_digest(earlier)} if earlier else ()))
 
 
 @dataclass(frozen=True, slots=True)
@@ -325,8 +335,7 @@ class Purges:
     async def _empty_folder(self, space: str, user_id: str) -> None:
         await self.threads.vault.remove_folder(owner_folder(space, user_id))
         self.threads.fail_points.reach("forget.folder_removed")
-        for key, messages in (await self.store.tombstones_of(space, user_id)).items():
-            await _put_tombstones(self.threads.vault, TombstoneFile(space, user_id, key, tuple(messages)))
+        await write_tombstones_again(self.store, self.threads.vault, [(space, user_id)])
         self.threads.fail_points.reach("forget.tombstones_written")
 
     async def _write_again(self, space: str, user_id: str) -> None:

@@ -140,9 +140,16 @@ class EntryDeletions:
 
     async def handle(self, job: Job) -> None:
         """The handler of jobs for lists of deleted entries."""
-        owner = str(job.payload["owner"])
+        await self._write(job.space, str(job.payload["owner"]))
+
+    async def write_again(self) -> None:
+        """All lists that the vault lacks, or has an old copy of."""
+        for space, owner in await self.entries.owners_of_deletions():
+            await self._write(space, owner)
+
+    async def _write(self, space: str, owner: str) -> None:
         path = deletions_path(owner)
-        text = render_deletions(job.space, await self.entries.deletions(job.space, owner))
+        text = render_deletions(space, await self.entries.deletions(space, owner))
         current = await self.vault.read(path)
         if current != text:
             ours = frozenset([text_digest(text), *([text_digest(current)] if current is not None else [])])

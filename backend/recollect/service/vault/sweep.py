@@ -47,7 +47,7 @@ class VaultSweep:
         on_notes_changed: Callable[[set[str]], None] = lambda owners: None,
         on_due: Callable[[int], None] = lambda due: None,
         followers: Sequence[FileFollower] = (),
-        on_swept: Callable[[], Awaitable[None]] | None = None,
+        on_swept: Callable[[bool], Awaitable[None]] | None = None,
     ) -> None:
         self._store = store
         self._note_store = notes
@@ -279,7 +279,7 @@ class VaultSweep:
                     [path for path in sorted(gone) if not listing.may_hold(path) and follower.follows(path)]
                 )
         if self._on_swept is not None:
-            await self._on_swept()
+            await self._on_swept(went_back)
         self.sweeps += 1
 
     async def _expected(self) -> tuple[dict[str, KnownPart], dict[str, str]]:
