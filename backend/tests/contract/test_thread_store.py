@@ -26,6 +26,14 @@ async def test_order_is_the_order_of_arrival_and_not_of_timestamps(journal: Jour
     assert await journal.texts("t1") == ["late", "early"]
 
 
+async def test_one_turn_is_added_and_read_back_by_the_threads_id(journal: Journal) -> None:
+    stored = await journal.threads.add_turn("t1", said("hello", message_id="m1"), user_id="ann")
+    again = await journal.threads.add_turn("t1", said("hello", message_id="m1"), user_id="ann")
+    assert (stored.turn_id, again) == ("t-1", stored)
+    assert await journal.threads.get_history("t1", 5) == [stored]
+    assert await journal.threads.get_history(ThreadRef("default", "ann", "t1")) == [stored]
+
+
 async def test_an_append_dates_the_thread(journal: Journal) -> None:
     await journal.add("t1", "a")
     journal.clock.advance(5000)

@@ -8,6 +8,7 @@ from recollect.domain.identity import turn_number
 from recollect.domain.images import references_in
 from recollect.domain.model import (
     Append,
+    NewTurn,
     Receipt,
     Thread,
     ThreadCursor,
@@ -57,8 +58,8 @@ WHERE h.pk = {THREAD_PK} AND h.closes_at IS NOT NULL GROUP BY h.pk"""
 class SqlThreadStore(QueueingStore):
     """`THREADS`: readers never create or change anything; what was added is visible to the next reader.
 
-    `meant` and `get_thread` take a thread's id: the user's, or without `user_id` the only one of the space. They raise
-    AmbiguousThread where several users have one.
+    A thread's id means the user's, or without `user_id` the only one of the space: AmbiguousThread is raised where
+    several users have one.
     """
 
     async def meant(
@@ -126,19 +127,27 @@ class SqlThreadStore(QueueingStore):
         sql += " ORDER BY pinned DESC, updated DESC, thread_id DESC, user_id DESC LIMIT :limit"
         return [thread_of(row) for row in await self._database.read(sql, bound)]
 
-    @read_transaction
-    def get_history(
+    async def get_history(
         self,
-        connection: sqlite3.Connection,
-        thread: ThreadRef,
+        thread: ThreadRef | str,
         max_turns: int | None = None,
         *,
+        space: str = DEFAULT_SPACE,
+        user_id: str | None = None,
         before: str | None = None,
     ) -> list[Turn]:
         """The newest `max_turns` turns (all of them without it), oldest first, as copies.
 
-        `before` pages backwards: only turns that stand before that turn.
+        Of a thread's id, the one that is `meant`. `before` pages backwards: only turns that stand before that turn.
         """
+        if isinstance(thread, str):
+            thread = await self.meant(thread, space=space, user_id=user_id)
+        return await self._history(thread, max_turns, before)
+
+    @read_transaction
+    def _history(
+        self, connection: sqlite3.Connection, thread: ThreadRef, max_turns: int | None, before: str | None
+    ) -> list[Turn]:
         limit = _EVERYTHING if max_turns is None else min(max(0, max_turns), 2**62)
         position = 2**62 if before is None else _position(connection, thread, before)
         bound = {**thread._asdict(), "place": position, "before": limit}
@@ -232,12 +241,26 @@ class SqlThreadStore(QueueingStore):
 
     async def append(self, append: Append) -> list[Receipt]:
         """Durable when it returns: turns, buffer rows and the jobs that follow in one transaction."""
+        receipts, _ = await self._append(append)
+        return receipts
+
+    async def add_turn(
+        self, thread_id: str, turn: NewTurn, *, space: str = DEFAULT_SPACE, user_id: str | None = None
+    ) -> Turn:
+        """Append exactly one turn; a `message_id` that is there already gives the turn that holds it."""
+        (receipt,), thread = await self._append(Append(space, thread_id, (turn,), user_id))
+        stored = None if receipt.turn_id is None else await self.turn(thread, receipt.turn_id)
+        if stored is None:
+            raise AlreadyExists(receipt.detail, field="message_id")
+        return stored
+
+    async def _append(self, append: Append) -> tuple[list[Receipt], ThreadRef]:
         now = self._clock()
         receipts, thread = await self._change(
             lambda connection: append_turns(connection, append, now, self._schedule)
         )
         self._on_change(thread)
-        return receipts
+        return receipts, thread
 
     async def delete(self, thread: ThreadRef) -> int:
         """Forget a thread with all its turns; returns how many turns went."""
