@@ -21,9 +21,9 @@ KINDS = ("facts", "episodes", "foresight")
 THREADS = """
 INSERT INTO threads (space, thread_id, user_id, title, created, updated) VALUES ('default', ?, ?, ?, ?, ?)"""
 ENTRIES = """
-INSERT INTO entries (space, owner, entry_id, kind, when_ms, path, title, text, links_json, by, extra_json, subject_key,
-    attribute_key, text_key, cell, strategy, holds, pinned, edited, updated, size)
-VALUES ('default', ?, ?, ?, ?, '', ?, ?, '[]', 'facts, rules', '{}', '', '', '', '', '', 1, 0, 0, ?, 0)"""
+INSERT INTO entries (space, owner, entry_id, kind, when_ms, path, title, text, links_json, by, extra_json, text_key,
+    cell, strategy, holds, pinned, edited, updated, size)
+VALUES ('default', ?, ?, ?, ?, '', ?, ?, '[]', 'facts, rules', '{}', '', '', '', 1, 0, 0, ?, 0)"""
 
 
 def main(home: Path, threads: int, entries: int) -> None:

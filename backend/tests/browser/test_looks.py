@@ -17,7 +17,7 @@ PHONE = {"width": 390, "height": 844}
 PAGES = {
     "an empty chat": ("chat", "Recollect keeps every conversation"),
     "chat": (f"chat/{CHAT}", "no coffee after midnight"),
-    "memories": ("memory", "Friday, 8 May 2026"),
+    "memories": ("memory", "Saturday, 2 May 2026"),
     "search": ("memory/entries?q=sister", "Why: score"),
     "profile": ("memory/profile", "Ann has a dog called Rex."),
     "skills": ("memory/skills", "Made of 3 cases"),
@@ -133,7 +133,7 @@ def test_the_theme_is_the_systems_until_one_is_chosen_and_then_kept(site: DemoSi
     page.get_by_role("menuitem", name="Dark theme").click()
     assert brightness(page) < 60
     page.reload()
-    expect(page.get_by_text("Friday, 8 May 2026")).to_be_visible()
+    expect(page.get_by_text("Saturday, 2 May 2026")).to_be_visible()
     assert brightness(page) < 60
 
 

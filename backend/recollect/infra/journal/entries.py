@@ -9,6 +9,7 @@ from recollect.domain.entries.links import origin_ids, successor_ids
 from recollect.domain.identity import thread_key, turn_number
 from recollect.domain.job import JobSpec
 from recollect.domain.model import ThreadRef
+from recollect.domain.strategy import STRATEGIES_OF, STRATEGY
 from recollect.infra.journal.entry_changes import EntryWriter
 from recollect.infra.journal.entry_rows import (
     SELECT_ENTRIES,
@@ -54,6 +55,10 @@ CITING_TURNS = f"""
     WHERE thread_key = :thread_key AND turn IN (SELECT value FROM json_each(:turns))
 ) ORDER BY e.pk"""
 
+DROP_DEAD = f"""
+DELETE FROM jobs WHERE state = 'dead' AND kind = '{STRATEGY}' AND lane = ? AND json_extract(payload_json, '$.cell') = ?
+AND NOT EXISTS (SELECT 1 FROM json_each(payload_json, '$.{STRATEGIES_OF}')
+    WHERE value NOT IN (SELECT value FROM json_each(?)))"""
 DELETIONS = """
 SELECT entry_id, kind, cell, turn_ids_json, statement, said FROM buried_entries
 WHERE space = ? AND owner = ? AND (? IS NULL OR cell = ?) ORDER BY entry_id"""
@@ -195,13 +200,20 @@ class SqlEntryStore(QueueingStore):
         await self._queue(lambda connection: EntryWriter(connection, change, self._clock()).apply())
 
     async def queue(self, space: str, thread: ThreadRef | None, jobs: Sequence[JobSpec]) -> None:
-        """Queue work that no change goes with, in place of dead jobs for the same; durable when it returns."""
+        """Queue work that no change goes with; durable when it returns.
+
+        Dead jobs of a memcell go, where a new one has all of their strategies.
+        """
         now = self._clock()
 
         def queue(connection: sqlite3.Connection) -> int | None:
-            same = [(job.lane, job.kind, job.dedupe) for job in jobs]
-            dead = "DELETE FROM jobs WHERE state = 'dead' AND lane = ? AND kind = ? AND dedupe = ?"
-            connection.executemany(dead, same)
+            for job in jobs:
+                done_again = (
+                    job.lane,
+                    job.payload.get("cell"),
+                    json.dumps(job.payload.get(STRATEGIES_OF, [])),
+                )
+                connection.execute(DROP_DEAD, done_again)
             return queue_entry_jobs(connection, space, thread, jobs, now)
 
         await self._queue(queue)
