@@ -137,7 +137,7 @@ def loss_in_words(transcripts: int, notes: int, gone_transcripts: int, gone_note
         return None
     return (
         f"{gone:,} of {known:,} files vanished from the vault at once; nothing was deleted. Bring them back, or run "
-        "'recollect verify --repair' to restore the transcripts and to let the notes go"
+        "'recollect verify --repair' to restore what Recollect wrote and to let your own notes go"
     )
 
 

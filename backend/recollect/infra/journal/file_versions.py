@@ -29,6 +29,8 @@ LIFT = "UPDATE written_files SET gone = 0 WHERE file = ? AND digest = ? AND gone
 
 IS_CURRENT = "SELECT 1 FROM written_files WHERE file = ? AND digest = ?"
 
+NEWEST = "SELECT digest FROM written_files WHERE file = ? AND NOT gone ORDER BY number DESC LIMIT 1"
+
 IS_DELETED = """
 SELECT min(gone) AS is_deleted FROM written_files WHERE digest = :digest AND (file = :file OR :anywhere)"""
 
@@ -95,6 +97,11 @@ class FileVersions:
                 break
         return await self.is_deleted(path, *digests)
 
+    async def is_current(self, path: str, *digests: str) -> bool:
+        """Whether this is the last version of the file that is ours; `digests` are as above."""
+        newest = await self._database.one(NEWEST, (file_key(path),))
+        return newest is not None and newest["digest"] in {digest[:_DIGITS] for digest in digests}
+
     async def is_deleted(self, path: str, *digests: str) -> bool:
         """Whether this is a version of a file that was deleted or forgotten; `digests` are as above.
 
@@ -144,13 +151,14 @@ class FileVersions:
 
         await self._database.write(work)
 
-    async def allow(self, path: str, digest: str) -> None:
-        """A person puts this there through the API, whatever was there before."""
+    async def allow(self, path: str, *digests: str) -> None:
+        """A person puts this there through the API, whatever was there before. The last of `digests` is the current one."""
 
         def work(connection: sqlite3.Connection) -> None:
-            record_version(connection, path, digest)
-            version = (file_key(notes_folder(path) or path), digest[:_DIGITS])
-            if connection.execute(LIFT, version).fetchall():
-                add_to_ledger(connection, file_restored_line(*version))
+            for digest in digests:
+                record_version(connection, path, digest)
+                version = (file_key(notes_folder(path) or path), digest[:_DIGITS])
+                if connection.execute(LIFT, version).fetchall():
+                    add_to_ledger(connection, file_restored_line(*version))
 
         await self._database.write(work)

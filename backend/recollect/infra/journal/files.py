@@ -266,8 +266,9 @@ OF_OWNER = f"{NOTES} WHERE owner = ? ORDER BY path"
 AT_PATHS = f"{NOTES} WHERE path IN (SELECT value FROM json_each(?)) ORDER BY path"
 
 SEEN = """
-INSERT INTO notes (path, owner, digest, modified) VALUES (?, ?, ?, ?)
-ON CONFLICT (path) DO UPDATE SET owner = excluded.owner, digest = excluded.digest, modified = excluded.modified"""
+INSERT INTO notes (path, owner, digest, modified, text) VALUES (?, ?, ?, ?, ?)
+ON CONFLICT (path) DO UPDATE SET owner = excluded.owner, digest = excluded.digest, modified = excluded.modified,
+    text = excluded.text"""
 
 
 class SqlNoteStore(FileVersions):
@@ -285,8 +286,14 @@ class SqlNoteStore(FileVersions):
         """Those of these that are known."""
         return await self._found(AT_PATHS, json.dumps(list(paths)))
 
-    async def seen(self, note: Note) -> None:
-        await self._database.execute(SEEN, (note.path, note.owner, note.digest, note.modified))
+    async def seen(self, note: Note, text: str | None = None) -> None:
+        """`text` is kept to restore the note; None if it is a person's own."""
+        await self._database.execute(SEEN, (note.path, note.owner, note.digest, note.modified, text))
+
+    async def text(self, path: str) -> str | None:
+        """The current text of a note that came through the API and was not edited by hand since; else None."""
+        found = await self._database.one("SELECT text FROM notes WHERE path = ?", (path,))
+        return None if found is None else found["text"]
 
     async def gone(self, paths: Iterable[str]) -> None:
         await self._database.execute_many("DELETE FROM notes WHERE path = ?", [(path,) for path in paths])

@@ -84,7 +84,7 @@ class ForgottenVerifier:
 
     async def _journal(self, tombstones: Tombstones, result: ForgottenVerification) -> None:
         looked = [*await self.proof.unfinished(), *await self.proof.journal(tombstones)]
-        for each in looked:
+        for each in (*looked, await self.proof.kept_notes()):
             result.add(each)
 
     async def _index(self, tombstones: Tombstones, result: ForgottenVerification) -> None:

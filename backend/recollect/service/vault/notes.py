@@ -28,6 +28,7 @@ class NoteFollower:
     """Keeps the records of notes and entry files, for the index, true to the vault. `EntryFiles` imports entries."""
 
     store: SqlNoteStore
+    vault: Vault
     reader: VaultReader
     reports: EditReports
     on_changed: Callable[[set[str]], None]
@@ -60,21 +61,50 @@ class NoteFollower:
             owner, found = owner_of_path(path), await self.reader.look(path, NOTE_BYTES)
             if owner is None or found is None:
                 continue
-            if await self.store.is_old_copy(path, *found.digests):
-                if is_note(path):  # Any other is replaced by whoever writes it.
-                    await self.reader.drop_old_copy(self.store, self.reports, path, found)
+            old = known.get(path)
+            if await self._is_replaced(path, found, old):
                 continue
             self._remember(path, found)
             if found.stamp is not None:
                 stamps[path] = found.stamp
             note = Note(path, owner, found.digest, found.modified)
-            if (old := known.get(path)) is None or old.digest != note.digest:
-                await self.store.seen(note)
+            if old is None or old.digest != note.digest:
+                is_ours = (
+                    is_note(path) and found.is_whole and await self.store.is_current(path, *found.digests)
+                )
+                await self.store.seen(note, found.text if is_ours else None)
                 changed.add(owner)
-                self._report(path, found, is_new=path not in known)
+                self._report(path, found, is_new=old is None)
         if changed:
             self.on_changed(changed)
         return stamps
+
+    async def _is_replaced(self, path: str, found: VaultFile, known: Note | None) -> bool:
+        """Restore the current version over an old copy, or remove a deleted one; else False.
+
+        The journal has no text of a person's own note, which therefore stays as it is.
+        """
+        if not await self.store.is_old_copy(path, *found.digests):
+            return False
+        if not is_note(path):
+            return True  # By whoever writes it.
+        is_known = known is not None and known.digest == found.digest
+        if not is_known and (current := await self.store.text(path)) is not None:
+            if await self.vault.write_unless_foreign(path, current, frozenset([found.digest])) is None:
+                self.reports.old_copy_replaced(path)
+            return True
+        await self.reader.drop_old_copy(self.store, self.reports, path, found)
+        return await self.store.is_deleted(path, *found.digests)
+
+    async def write_again(self, notes: Iterable[Note]) -> list[Note]:
+        """Restore missing notes that came through the API. Returns the others: only their person had them."""
+        others = []
+        for note in notes:
+            if (text := await self.store.text(note.path)) is None:
+                others.append(note)
+            elif await self.vault.write_unless_foreign(note.path, text, frozenset()) is None:
+                self.reports.file_restored(note.path)
+        return others
 
     async def without_copies(self, paths: Iterable[str]) -> list[str]:
         """The paths without conflict copies of sync tools; one that was taken for a note is none any more."""
@@ -150,16 +180,25 @@ class Notes:
         path = f"{notes_owner(caller, user_id)}/notes/{file_name(_stem(name))}.md"
         before = await self.vault.look(path)
         ours = frozenset([before.digest]) if before is not None and replace else frozenset()
-        for digest in text_digests(text):
-            if await self.store.is_deleted(path, digest):
-                await self.store.allow(path, digest)
+        taken = AlreadyExists(f"there is another note {name!r}", field="name")
+        if before is not None and not replace and not (before.is_whole and before.text == text):
+            raise taken
+        await self.store.allow(path, *await self._versions(path, text, before))
         if await self.vault.write_unless_foreign(path, text, ours) is not None:
-            raise AlreadyExists(f"there is another note {name!r}", field="name")
+            raise taken
         await self.on_written([path])
         for note in await self.list_notes(caller, user_id):
             if note.path == path:
                 return NoteText(note, text), before is None
         raise NotFound(f"the note {name!r} was removed meanwhile")
+
+    async def _versions(self, path: str, text: str, before: VaultFile | None) -> list[str]:
+        """Digests of the version that is replaced, of the text in LF form if that was deleted, and of the text."""
+        digest, lf_digest = text_digests(text)
+        lifted = [lf_digest] if await self.store.is_deleted(path, lf_digest) else []
+        if before is None or await self.store.is_deleted(path, *before.digests):
+            return [*lifted, digest]
+        return [before.digest, *lifted, digest]
 
 
 def name_of(note: Note) -> str:

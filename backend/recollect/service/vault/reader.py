@@ -23,7 +23,7 @@ async def without_copies(
     """The paths that are no conflict copies of sync tools, and those that are.
 
     A file is a conflict copy only if we wrote the file that its name refers to, or that one is `ours`, and if we did
-    not write this one. That of a note is one if the note is there, or was forgotten.
+    not write this one. That of a note is one if the note is there, too.
     """
     listed = list(paths)
     copied = {path: target for path in listed if (target := copied_path(path)) is not None}

@@ -53,7 +53,7 @@ class VaultSweep:
         self._note_store = notes
         self._reader = VaultReader(vault)
         self._drop_old_copy = partial(self._reader.drop_old_copy, store, reports)
-        self._notes = NoteFollower(notes, self._reader, reports, on_notes_changed)
+        self._notes = NoteFollower(notes, vault, self._reader, reports, on_notes_changed)
         self._vault = vault
         self._watcher = watcher
         self.reports = reports
@@ -108,14 +108,14 @@ class VaultSweep:
         return "; ".join(problems) or None
 
     async def accept_losses(self) -> None:
-        """A person confirmed the loss: records of missing notes are removed, files that the journal holds restored.
+        """A person confirmed the loss: files that the journal holds are restored, records of other notes removed.
 
         Transcripts are restored by `verify --repair`.
         """
         if self._vault.is_there():
             listing = await self._reader.list_all()
-            known = await self._note_store.known()
-            await self._notes.let_go(note for note in known if not listing.may_hold(note.path))
+            missing = [note for note in await self._note_store.known() if not listing.may_hold(note.path)]
+            await self._notes.let_go(await self._notes.write_again(missing))
             for follower in self._followers:
                 await follower.write_again(
                     [path for path in await follower.known() if not listing.may_hold(path)]
@@ -268,16 +268,17 @@ class VaultSweep:
         went_back = self.reports.goes_back()
         for path in sorted(gone_parts) if went_back or self._loss is None else ():
             await self._queue(parts[path], gone=True)
+        missing = [note for note in notes if not listing.may_hold(note.path)]
         if went_back:
-            # What the journal holds is restored. Records of missing notes stay, and nobody is asked about them.
+            missing = [note for note in await self._notes.write_again(missing) if is_note(note.path)]
             for follower in self._followers:
                 await follower.write_again([path for path in sorted(gone) if follower.follows(path)])
         elif self._loss is None:
-            await self._notes.let_go(note for note in notes if not listing.may_hold(note.path))
             for follower in self._followers:
                 await follower.let_go(
                     [path for path in sorted(gone) if not listing.may_hold(path) and follower.follows(path)]
                 )
+        await self._notes.let_go(missing if self._loss is None else ())
         if self._on_swept is not None:
             await self._on_swept(went_back)
         self.sweeps += 1

@@ -73,8 +73,8 @@ class EditReports:
         number = len(self.old_copies)
         copies = "1 old copy" if number == 1 else f"{number} old copies"
         return (
-            f"{copies} of files came into the vault and went: the current versions are kept, but notes have none: look "
-            "at yours. Does a sync tool, a backup or git write there? 'recollect verify' lists the files"
+            f"{copies} of files came into the vault and went: the current versions are kept, but notes that you "
+            "wrote by hand have none: look at them. Does a sync tool, a backup or git write there? 'recollect verify' lists the files"
         )
 
     def _within(self, milliseconds: int) -> bool:

@@ -101,11 +101,12 @@ async def live_before(home: Home) -> None:
     await tell(home, "PUT", "presets/brief", {"instructions": "Be brief."})
     await tell(home, "PUT", "presets/old", {"instructions": f"You are a {GONE_PRESET}."})
     await tell(home, "POST", "memory/notes", {**ANN, "name": "zoo", "text": f"A {NOTED} lives there."})
+    await tell(home, "POST", "memory/notes", {**ANN, "name": "diary", "text": "The ferry leaves at 4."})
     await home.drain()
 
 
 async def live_on(home: Home) -> None:
-    """Correct one, delete one, forget a thread, a note and a preset; add eight memories, a thread and a preset."""
+    """Correct one, delete one, forget a thread, a note and a preset; add eight memories, a thread, a preset, a note."""
     await tell(home, "PATCH", "memory/entries/fa-1", {"text": "Ann likes number 11.", "user_id": "ann"})
     await tell(home, "DELETE", "memory/entries/fa-2", user_id="ann")
     await tell(home, "DELETE", "threads/t2", user_id="ann")
@@ -115,6 +116,9 @@ async def live_on(home: Home) -> None:
     await home.add("t1", "Marta moves to Porto.", user_id="ann")
     await home.add("t3", "A thread of its own.", user_id="ann")
     await tell(home, "PUT", "presets/new", {"instructions": "Be kind."})
+    corrected = {**ANN, "name": "diary", "text": "The ferry leaves at 9.", "replace": True}
+    await tell(home, "POST", "memory/notes", corrected)
+    await tell(home, "POST", "memory/notes", {**ANN, "name": "fresh", "text": "The lighthouse is open."})
     await home.put(*(fact(number) for number in range(3, 10)))
     await home.put(fact(10, when=MAY_8 + A_DAY))
     await home.drain()
@@ -135,8 +139,17 @@ async def state(home: Home) -> Json:
         "turns": await tell(home, "GET", "threads/t1/turns", user_id="ann"),
         "threads": await tell(home, "GET", "threads", user_id="ann"),
         "presets": await tell(home, "GET", "presets"),
-        "notes": await tell(home, "GET", "memory/notes", user_id="ann"),
+        "notes": {
+            "notes": [
+                await tell(home, "GET", f"memory/notes/{name}", user_id="ann") for name in await noted(home)
+            ]
+        },
     }
+
+
+async def noted(home: Home) -> list[str]:
+    """The names of all notes."""
+    return [note["name"] for note in (await tell(home, "GET", "memory/notes", user_id="ann"))["notes"]]
 
 
 @asynccontextmanager
@@ -169,6 +182,8 @@ async def test_a_vault_that_goes_back_in_time_loses_and_reverts_nothing(
         await home.drain()
         assert await state(home) == before
         assert vault_files(tmp_path / "home") == files
+        found = await tell(home, "POST", "memory/search", {**ANN, "query": "ferry lighthouse", "top_k": 9})
+        assert {hit["text"] for hit in found["hits"]} >= {"The ferry leaves at 9.", "The lighthouse is open."}
         (told,) = (await tell(home, "GET", "../../health"))["degraded"]
         assert "old copies of files came into the vault" in told
         assert f"{TODAY}: an old copy" in caplog.text
@@ -186,8 +201,7 @@ async def test_a_vault_that_went_back_while_the_server_was_down_is_brought_up_at
         assert await state(home) == before
         await tell(home, "POST", "memory/notes", {**ANN, "name": "zoo", "text": f"A {NOTED} lives there."})
         await home.app.vault_sweep.sweep()
-        notes = (await tell(home, "GET", "memory/notes", user_id="ann"))["notes"]
-        assert [note["name"] for note in notes] == ["zoo.md"]  # A person wants it back.
+        assert await noted(home) == ["diary.md", "fresh.md", "zoo.md"]  # A person wants it back.
 
 
 async def test_a_rebuild_over_a_journal_that_can_be_read_first_brings_the_vault_up_to_it(
@@ -205,6 +219,61 @@ async def test_a_rebuild_over_a_journal_that_can_be_read_first_brings_the_vault_
             assert texts_of(await state(home)) == texts_of(before)
 
 
+async def test_a_note_that_a_person_edited_by_hand_is_theirs_when_the_vault_goes_back(tmp_path: Path) -> None:
+    """It is not rewritten, and is gone where its file is gone. What came through the API since is restored again."""
+    vault, copy = tmp_path / "home/vault", tmp_path / "copy"
+    notes = vault / ANNS / "notes"
+    async with opened(tmp_path / "home") as home:
+        await live_before(home)
+        shutil.copytree(vault, copy)
+        await live_on(home)
+        (notes / "diary.md").write_text("The ferry leaves at noon.")
+        (notes / "own.md").write_text("A note of my own.")
+        (notes / "fresh.md").write_text("The lighthouse is shut.")
+        await home.app.vault_sweep.sweep()
+        go_back(vault, copy)
+        await home.app.vault_sweep.sweep()
+        await home.drain()
+        await home.app.vault_sweep.sweep()
+        assert texts_of(await state(home))["notes"] == ["The ferry leaves at 4."]
+        assert (await verified(home))["ok"]
+        corrected = {**ANN, "name": "diary", "text": "The ferry leaves at 7.", "replace": True}
+        await tell(home, "POST", "memory/notes", corrected)
+        go_back(vault, copy)
+        await home.app.vault_sweep.sweep()
+        assert texts_of(await state(home))["notes"] == ["The ferry leaves at 7."]
+
+
+async def test_a_note_that_a_person_removes_by_hand_is_gone(tmp_path: Path) -> None:
+    async with opened(tmp_path / "home") as home:
+        await live_before(home)
+        await live_on(home)
+        (tmp_path / "home/vault" / ANNS / "notes/fresh.md").unlink()
+        await home.app.vault_sweep.sweep()
+        assert (await noted(home), (await verified(home))["ok"]) == (["diary.md"], True)
+
+
+async def test_of_a_note_that_came_through_the_api_nothing_is_left_with_its_user(tmp_path: Path) -> None:
+    async with opened(tmp_path / "home") as home:
+        await live_before(home)
+        await live_on(home)
+        shutil.copytree(tmp_path / "home/vault", tmp_path / "copy")
+        assert any(path.name == "journal.db" for path in files_holding(tmp_path / "home", ["lighthouse"]))
+        (note,) = await home.app.notes.at([f"{ANNS}/notes/fresh.md"])
+        kept = note, await home.app.notes.text(note.path)
+        assert kept[1] == "The lighthouse is open."
+        await tell(home, "DELETE", "users/ann")
+        await home.drain()
+        proof = await verified(home, forgotten=True)
+        assert (proof["problems"], proof["looked_at"]["kept texts of notes"]) == ([], 0)
+        assert files_holding(tmp_path / "home", ["lighthouse", "ferry"]) == []
+        await home.app.notes.seen(*kept)
+        assert (await verified(home, forgotten=True))["problems"] == ["kept texts of notes: 1 of 1"]
+        shutil.copytree(tmp_path / "copy", tmp_path / "home/vault", dirs_exist_ok=True)
+        await home.app.vault_sweep.sweep()
+        assert files_holding(tmp_path / "home/vault", ["lighthouse", "ferry"]) == []
+
+
 def quiet(folder: Path) -> Settings:
     return Settings(home=folder, embedding={"kind": "none"}, llm={"discover": False})
 
@@ -215,7 +284,7 @@ def texts_of(state: Json) -> dict[str, list[str]]:
         "turns": [turn["content"] for turn in state["turns"]["turns"]],
         "threads": [thread["thread_id"] for thread in state["threads"]["threads"]],
         "presets": [preset["instructions"] for preset in state["presets"]["presets"]],
-        "notes": state["notes"]["notes"],
+        "notes": [note["text"] for note in state["notes"]["notes"]],
     }
 
 
@@ -232,7 +301,8 @@ async def test_by_the_ledger_alone_nothing_comes_back_that_was_deleted_or_forgot
             await home.app.vault_sweep.sweep()
             await home.drain()
             told = texts_of(await state(home))
-            assert (told["threads"], told["notes"]) == (["t1"], [])  # Of t3 nothing is left.
+            # Of t3 and the newer note nothing is left, and nobody knows that the other one is an old copy.
+            assert (told["threads"], told["notes"]) == (["t1"], ["The ferry leaves at 4."])
             assert not any(word in str(told) for word in WORDS)
             assert files_holding(tmp_path / "home", WORDS) == []
 
@@ -359,8 +429,7 @@ async def test_a_forgotten_note_is_told_from_another_even_past_what_is_read_of_i
         anns.parent.mkdir(exist_ok=True)
         anns.write_text(f"{long} And a wombat.")  # Another note.
         await home.app.vault_sweep.sweep()
-        notes = await tell(home, "GET", "memory/notes", user_id="ann")
-        assert ([note["name"] for note in notes["notes"]], anns.exists()) == (["long.md"], True)
+        assert (await noted(home), anns.exists()) == (["long.md"], True)
 
 
 def copies_of(path: Path) -> list[Path]:
@@ -386,7 +455,7 @@ async def test_conflict_copies_of_sync_tools_are_listed_and_never_read(
         await home.app.vault_sweep.sweep()
         await home.drain()
         seen = await state(home)
-        assert [note["name"] for note in seen["notes"]["notes"]] == ["chapter 2.md", "chapter.md"]
+        assert await noted(home) == ["chapter 2.md", "chapter.md", "diary.md", "fresh.md"]
         assert {**seen, "notes": before["notes"]} == before
         (told,) = (await tell(home, "GET", "../../health"))["degraded"]
         assert "9 conflict copies of sync tools are not read" in told

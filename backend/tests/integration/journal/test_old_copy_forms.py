@@ -88,6 +88,25 @@ async def test_the_current_version_with_other_line_ends_stays_the_current_one(tm
         assert (await verified(home))["ok"]
 
 
+@pytest.mark.parametrize("changed", [with_crlf, with_mark])
+async def test_a_note_stays_corrected_whatever_line_ends_either_version_comes_with(
+    tmp_path: Path, changed: Callable[[bytes], bytes]
+) -> None:
+    zoo: Json = {**ANN, "name": "zoo", "text": f"A {WORD}\nlives there.\n"}
+    note = tmp_path / f"home/vault/{ANNS}/notes/zoo.md"
+    async with opened(tmp_path / "home") as home:
+        await tell(home, "POST", "memory/notes", zoo)
+        old = note.read_bytes()
+        await tell(home, "POST", "memory/notes", {**zoo, "text": "A wombat\nlives there.\n", "replace": True})
+        note.write_bytes(changed(note.read_bytes()))
+        await look(home)
+        assert list(home.app.vault_sweep.reports.old_copies) == []
+        note.write_bytes(changed(old))
+        await look(home)
+        assert "A wombat" in note.read_text()
+        assert (await verified(home))["ok"]
+
+
 async def test_a_forgotten_note_comes_back_through_the_api_with_whatever_line_ends(tmp_path: Path) -> None:
     zoo: Json = {**ANN, "name": "zoo", "text": f"A {WORD}\nlives there.\n"}
     async with opened(tmp_path / "home") as home:

@@ -34,7 +34,7 @@ async def test_a_note_that_is_read_in_part_is_told_of_until_it_is_short_or_gone(
     journal: Journal, vault: PersonsVault
 ) -> None:
     store = journal.notes
-    notes = NoteFollower(store, VaultReader(vault), EditReports(), lambda owners: None)
+    notes = NoteFollower(store, vault, VaultReader(vault), EditReports(), lambda owners: None)
     long, other = f"{FOLDER}/long.md", f"{FOLDER}/other.md"
     for path in (long, other):
         vault.files[path] = "x" * (NOTE_BYTES + 1)

@@ -70,6 +70,12 @@ class SqlForgottenProof(FileVersions):
         """What was looked at, how much of it there is, and how much of that should not be there."""
         return await self._database.query(lambda connection: _journal(connection, tombstones))
 
+    async def kept_notes(self) -> Looked:
+        """The texts of notes that the journal keeps, and how many of them were forgotten."""
+        found = await self._database.read("SELECT path, digest FROM notes WHERE text IS NOT NULL")
+        wrong = [row for row in found if await self.is_deleted(row["path"], row["digest"])]
+        return Looked("kept texts of notes", len(found), len(wrong))
+
     async def unfinished(self) -> list[Looked]:
         found = await self._database.read("SELECT state FROM jobs WHERE kind = ?", (PURGE,))
         return [Looked("forgettings that are not finished", len(found), len(found))]
