@@ -253,6 +253,39 @@ async def test_a_note_that_a_person_removes_by_hand_is_gone(tmp_path: Path) -> N
         assert (await noted(home), (await verified(home))["ok"]) == (["diary.md"], True)
 
 
+async def test_an_old_copy_of_a_forgotten_note_does_not_take_a_new_one_of_its_name_away(
+    tmp_path: Path,
+) -> None:
+    zoo = tmp_path / "home/vault" / ANNS / "notes/zoo.md"
+    async with opened(tmp_path / "home") as home:
+        await live_before(home)
+        old = zoo.read_bytes()
+        await live_on(home)
+        await tell(home, "POST", "memory/notes", {**ANN, "name": "zoo", "text": "It is closed."})
+        zoo.write_bytes(old)
+        await home.app.vault_sweep.sweep()
+        assert zoo.read_text() == "It is closed."
+
+
+async def test_once_a_loss_is_accepted_notes_from_the_api_are_back_and_others_gone(tmp_path: Path) -> None:
+    vault = tmp_path / "home/vault"
+    async with opened(tmp_path / "home") as home:
+        await live_before(home)
+        await live_on(home)
+        (vault / ANNS / "notes/own.md").write_text("A note of my own.")
+        await home.app.vault_sweep.sweep()
+        before = await state(home)
+        for path in vault.rglob("*.md"):
+            path.unlink()
+        await home.app.vault_sweep.sweep()
+        assert await noted(home) == ["diary.md", "fresh.md", "own.md"]  # Nobody was asked yet.
+        await verified(home, repair=True)
+        await home.drain()
+        assert (await verified(home))["ok"]
+        before["notes"]["notes"].pop()
+        assert await state(home) == before
+
+
 async def test_of_a_note_that_came_through_the_api_nothing_is_left_with_its_user(tmp_path: Path) -> None:
     async with opened(tmp_path / "home") as home:
         await live_before(home)
