@@ -2,17 +2,17 @@
 
 import os
 import tomllib
+from collections.abc import Callable, Iterator, Mapping
+from difflib import SequenceMatcher
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self, get_args
+from typing import Annotated, Any, Literal, get_args
 
 from pydantic import (
     BaseModel,
-    ConfigDict,
     Field,
     SecretStr,
     ValidationError,
     field_validator,
-    model_validator,
 )
 from pydantic_settings import (
     BaseSettings,
@@ -25,7 +25,17 @@ from pydantic_settings import (
 
 from recollect.errors import HomeUnusable
 from recollect.failpoints import FailPoints
-from recollect.quota_settings import LimitSettings, QuotaSettings
+from recollect.setting_groups import (
+    EmbeddingSettings,
+    Group,
+    IndexSettings,
+    JobSettings,
+    LimitSettings,
+    MemorizeSettings,
+    QuotaSettings,
+    StrategiesSettings,
+    VaultSettings,
+)
 
 PREFIX = "RECOLLECT_"
 TOML_NAME = "recollect.toml"
@@ -41,11 +51,7 @@ _ADDRESS = r"^https?://[^\s/]+"
 _ADDRESS_MEANING = "Address of the model server, such as http://127.0.0.1:8080/v1; /v1 is optional."
 
 
-class _Group(BaseModel):
-    model_config = ConfigDict(extra="forbid")
-
-
-class _ModelServer(_Group):
+class _ModelServer(Group):
     """What can be set for any model server."""
 
     model: str | None = Field(None, description="Name of the model; unset: the first one the server lists.")
@@ -85,7 +91,7 @@ class LlmSettings(TasksSettings):
     discover: bool = Field(True, description="If no backend is configured, use one running on this machine.")
 
 
-class ChatSettings(_Group):
+class ChatSettings(Group):
     """Prompt size and timeouts of chats."""
 
     max_turns: int = Field(
@@ -111,134 +117,6 @@ class ChatSettings(_Group):
     stall_seconds: float = Field(60, gt=0, le=3600, description="Time limit between two pieces of an answer.")
     allow_private_images: bool = Field(
         False, description="Allow images by http: and from addresses of this machine and its network."
-    )
-
-
-class MemorizeSettings(_Group):
-    """How conversations are divided into memcells."""
-
-    mode: Literal["chat", "agent", "both"] = Field(
-        "both", description="What is remembered: about the user (chat), the agent's work (agent), or both."
-    )
-    boundary: Literal["rules", "model"] = Field(
-        "rules", description="What decides where a memcell ends: rules, or a model, which costs calls."
-    )
-    boundary_every: int = Field(4, ge=1, le=1000, description="Look for boundaries every N messages.")
-    pause_seconds: float = Field(
-        30, ge=0, le=86400, description="Look for boundaries after this long without a message, too."
-    )
-    delay_ms: int = Field(
-        300, ge=0, le=60_000, description="Debounce: wait this long for more messages before looking."
-    )
-    gap_minutes: float = Field(
-        30, gt=0, le=527_040, description="A gap of this length between two messages closes a memcell."
-    )
-    quiet_seconds: float = Field(
-        300, gt=0, le=86400, description="Close what is left of a chat after this long without a message."
-    )
-    max_turns: int = Field(40, ge=2, le=1000, description="Most messages in a memcell.")
-    max_chars: int = Field(
-        9_000, ge=100, description="Most characters in a memcell; of long messages only a part counts."
-    )
-    language: str | None = Field(
-        None,
-        max_length=60,
-        description="Language of memories, such as German; unset: that of the conversation.",
-    )
-    model_timeout_seconds: float = Field(
-        300, gt=0, le=3600, description="Time limit for a background call to the model."
-    )
-
-
-class StrategySettings(_Group):
-    """Whether a strategy runs that works on memcells: they share one job and one call of the model."""
-
-    enabled: bool = Field(True, description="Whether the strategy runs.")
-
-
-class TimedStrategySettings(StrategySettings):
-    """Whether and when a strategy runs that follows others. Unset values are the strategy's own."""
-
-    every: int | None = Field(
-        None, ge=1, le=10_000, description="Run once every N events, on all events since the last run."
-    )
-    idle_seconds: float | None = Field(
-        None, ge=0, le=86_400, description="Run after this long without an event."
-    )
-    at: str | None = Field(
-        None, pattern=r"^([01]\d|2[0-3]):[0-5]\d$", description="Run at this time of day, UTC, such as 03:30."
-    )
-
-
-class StrategiesSettings(_Group):
-    """What is made of conversations. Changes in recollect.toml apply while the server runs."""
-
-    episode: StrategySettings = StrategySettings()
-    facts: StrategySettings = StrategySettings()
-    foresight: StrategySettings = StrategySettings()
-    profile: TimedStrategySettings = TimedStrategySettings()
-    case: StrategySettings = StrategySettings()
-    skill: TimedStrategySettings = TimedStrategySettings()
-
-
-class JobSettings(_Group):
-    """The job engine."""
-
-    workers: int = Field(4, ge=1, le=64, description="Jobs that run at the same time in each pool.")
-    lease_seconds: float = Field(
-        660, gt=0, le=86_400, description="A job that runs longer is considered hung: stopped and retried."
-    )
-    max_attempts: int = Field(8, ge=1, description="A job that has failed this often is set aside as dead.")
-    stop_seconds: float = Field(10, ge=0, le=3600, description="How long shutdown waits for running jobs.")
-
-
-class EmbeddingSettings(_Group):
-    """The model for search by meaning."""
-
-    kind: Literal["onnx", "openai", "none"] = Field(
-        "onnx", description="A local ONNX model, an OpenAI-compatible server, or none (search by words only)."
-    )
-    folder: Path | None = Field(
-        None, description="Folder of the ONNX model; unset: where 'recollect setup' puts it in the home."
-    )
-    base_url: str | None = Field(
-        None, description="Address of an OpenAI-compatible server, such as http://127.0.0.1:8080/v1."
-    )
-    model: str | None = Field(None, description="Name of the model on that server.")
-    api_key: SecretStr | None = Field(None, description="API key for that server.")
-    dimensions: int | None = Field(None, ge=1, description="Required length of its vectors; unset: any.")
-    timeout_seconds: float = Field(30, gt=0, le=600, description="Time limit for one request to that server.")
-    query_seconds: float = Field(
-        2, gt=0, le=60, description="Time limit for embedding a query; then the search goes by words alone."
-    )
-    batch: int | None = Field(
-        None, ge=1, le=1024, description="Texts per call; unset: 16 locally, 64 remotely."
-    )
-    threads: int = Field(1, ge=1, le=64, description="CPU threads of the local model.")
-
-    @model_validator(mode="after")
-    def _server_is_named(self) -> Self:
-        if self.kind == "openai" and not (self.base_url and self.model):
-            raise ValueError("kind openai needs base_url and model")
-        return self
-
-
-class IndexSettings(_Group):
-    """The search index."""
-
-    cache_mb: int = Field(
-        256, ge=1, le=1_000_000, description="Memory for the rows of recently active users; one always fits."
-    )
-    delay_ms: int = Field(
-        300, ge=0, le=60_000, description="Debounce: wait this long for more messages before indexing."
-    )
-
-
-class VaultSettings(_Group):
-    """The vault."""
-
-    sweep_seconds: float = Field(
-        60, gt=0, le=86_400, description="How often all files are checked for changes the watcher missed."
     )
 
 
@@ -324,8 +202,7 @@ class Settings(BaseSettings):
         dotenv_settings: PydanticBaseSettingsSource,
         file_secret_settings: PydanticBaseSettingsSource,
     ) -> tuple[PydanticBaseSettingsSource, ...]:
-        home = init_settings().get("home") or env_settings().get("home") or Path.home() / ".recollect"
-        toml = _read_toml(Path(home).expanduser() / TOML_NAME)
+        toml = _read_toml(settings_file(init_settings().get("home") or env_settings().get("home")))
         return init_settings, env_settings, InitSettingsSource(settings_cls, toml)
 
     @property
@@ -353,6 +230,12 @@ class Settings(BaseSettings):
         return self.embedding.folder or self.home / MODELS / DEFAULT_MODEL
 
 
+def settings_file(home: str | Path | None = None) -> Path:
+    """The file of a home, there or not; without one, of the home that the environment names."""
+    named = home or os.environ.get(f"{PREFIX}HOME") or Path.home() / ".recollect"
+    return Path(named).expanduser() / TOML_NAME
+
+
 def _read_toml(path: Path) -> dict[str, Any]:
     if not path.is_file():
         return {}
@@ -361,24 +244,31 @@ def _read_toml(path: Path) -> dict[str, Any]:
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise HomeUnusable(f"{path} is not valid TOML: {error}") from error
     if "home" in values:
-        raise HomeUnusable(f"{path} must not set home: the file is inside the home")
+        line = _toml_lines(path)["home",]
+        raise HomeUnusable(f"{path}, line {line}, home: the file is inside the home and can't name it")
     return values
 
 
 def load_settings(**overrides: Any) -> Settings:
-    """The settings of this process. Raises HomeUnusable, naming every invalid value."""
+    """The settings of this process. Raises HomeUnusable, naming every invalid value and where it comes from."""
     given = {name: value for name, value in overrides.items() if value is not None}
     try:
         settings = Settings(**given)
     except SettingsError as error:
-        raise HomeUnusable(f"the settings are not valid: {error}") from error
+        raise HomeUnusable(f"the settings are not valid: {_not_json(error)}") from error
     except ValidationError as error:
+        sources = SettingSources(given)
         problems = "; ".join(
-            f"{PREFIX}{'__'.join(str(part).upper() for part in item['loc'])}: {item['msg']}"
-            for item in error.errors()
+            sources.problem(item["loc"], item["type"], item["msg"]) for item in error.errors()
         )
         raise HomeUnusable(f"the settings are not valid: {problems}") from error
     return settings.model_copy(update={"home": settings.home.expanduser().absolute()})
+
+
+def _not_json(error: SettingsError) -> str:
+    text = getattr(error.__cause__, "doc", None)
+    names = [name for name, value in os.environ.items() if name.startswith(PREFIX) and value == text]
+    return f"{names[0]}: not JSON: {error.__cause__}" if names else str(error)
 
 
 def setting_names(model: type[BaseModel] = Settings, prefix: str = PREFIX) -> dict[str, str]:
@@ -393,8 +283,97 @@ def setting_names(model: type[BaseModel] = Settings, prefix: str = PREFIX) -> di
     return names
 
 
-def unknown_variables() -> list[str]:
-    """Variables that begin like settings but are none, most often because of a typo."""
+def unknown_variables() -> dict[str, str]:
+    """Variables that begin like settings but are none, most often because of a typo; with what was meant, if known."""
     known = setting_names()
-    ours = (name for name in os.environ if name.startswith(PREFIX))
-    return sorted(name for name in ours if name not in known and not name.startswith(f"{PREFIX}BACKENDS__"))
+    ours = sorted(name for name in os.environ if name.startswith(PREFIX) and name not in known)
+    return {
+        name: _did_you_mean(place_of(name), variable_of)
+        for name in ours
+        if not name.startswith(f"{PREFIX}BACKENDS__")
+    }
+
+
+Place = tuple[str, ...]
+"""A setting by its tables and its name: `("llm", "base_url")`."""
+
+
+def place_of(variable: str) -> Place:
+    return tuple(variable.removeprefix(PREFIX).lower().split("__"))
+
+
+def variable_of(place: Place) -> str:
+    return PREFIX + "__".join(place).upper()
+
+
+class SettingSources:
+    """Where the value of a setting comes from: an option, a variable, or a line of `recollect.toml`."""
+
+    def __init__(self, options: Mapping[str, Any]) -> None:
+        self.file = settings_file(options.get("home"))
+        self._options = options
+        self._lines = _toml_lines(self.file) if self.file.is_file() else {}
+
+    def of(self, place: Place, *, exact: bool = False) -> str | None:
+        """None: it is the default. Unless `exact`, a variable or line that sets its table or a part of it counts, too."""
+        for length in range(len(place), len(place) - 1 if exact else 0, -1):
+            part = place[:length]
+            variable = variable_of(part)
+            parts = (name for name in sorted(os.environ) if name.startswith(f"{variable}__"))
+            if length == 1 and place[0] in self._options:
+                return f"--{place[0].replace('_', '-')}"
+            if found := variable if os.environ.get(variable) else next(parts, None):
+                return found
+            if part in self._lines:
+                return f"{self.file}, line {self._lines[part]}"
+        return None
+
+    def problem(self, loc: tuple[int | str, ...], kind: str, message: str) -> str:
+        """One error of validation, in words: where, which setting, what is wrong, and what was probably meant."""
+        place = tuple(map(str, loc))
+        source = self.of(place) or variable_of(place)
+        in_file = source.startswith(f"{self.file}, ")
+        if kind == "extra_forbidden":
+            message = "there is no such setting" + _did_you_mean(place, ".".join if in_file else variable_of)
+        is_named = source == variable_of(place) or source.startswith("--")
+        return f"{source}: {message}" if is_named else f"{source}, {'.'.join(place)}: {message}"
+
+
+def _toml_lines(path: Path) -> dict[Place, int]:
+    """The line on which each key is set and each table begins. The file must be valid."""
+    lines, first = path.read_text(encoding="utf-8").split("\n"), 1
+    found: dict[Place, int] = {}
+    for end in range(1, len(lines) + 1):
+        try:
+            values = tomllib.loads("\n".join(lines[:end]) + "\n")
+        except tomllib.TOMLDecodeError:
+            continue  # The value goes on in the next line.
+        for place in _places(values):
+            found.setdefault(place, first)
+        first = end + 1
+    return found
+
+
+def _places(values: Mapping[str, Any], table: Place = ()) -> Iterator[Place]:
+    for name, value in values.items():
+        yield (*table, name)
+        if isinstance(value, dict):
+            yield from _places(value, (*table, name))
+
+
+def _did_you_mean(place: Place, spelled: Callable[[Place], str]) -> str:
+    """The known name that is most like an unknown one, in words; empty if none is like it."""
+    leaves = [place_of(name) for name in setting_names()]
+    if place[0] == "backends" and len(place) == 3:
+        leaves = [(*place[:2], name) for name in BackendSettings.model_fields]
+    known = dict.fromkeys(leaf[:length] for leaf in leaves for length in range(1, len(leaf) + 1))
+
+    def likeness(other: Place) -> float:
+        if other[:-1] == place[:-1]:
+            ratio = SequenceMatcher(None, place[-1], other[-1]).ratio()
+            return ratio if ratio > 0.6 else 0
+        ratio = SequenceMatcher(None, ".".join(place), ".".join(other)).ratio()
+        return max(0.85 if other[-1] == place[-1] else 0, ratio if ratio > 0.8 else 0)
+
+    nearest = max(known, key=likeness)
+    return f"; did you mean {spelled(nearest)}?" if likeness(nearest) else ""

@@ -42,7 +42,8 @@ from recollect.service.chat.rewrite import Rewriter
 from recollect.service.coordination import no_progress
 from recollect.service.recall.search import Search
 from recollect.service.recall.verify import meaning_problem
-from recollect.settings import ChatSettings, LlmSettings, Settings, StrategiesSettings
+from recollect.setting_groups import StrategiesSettings
+from recollect.settings import ChatSettings, LlmSettings, Settings
 
 _IN_PROCESS = "http://127.0.0.1"
 _MANY_JOBS = 10_000

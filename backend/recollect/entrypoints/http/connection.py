@@ -16,7 +16,7 @@ from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 from recollect.entrypoints.http.errors import error_body
 from recollect.entrypoints.http.guard import PROTECTION
 from recollect.infra.metrics import Metrics
-from recollect.quota_settings import LimitSettings
+from recollect.setting_groups import LimitSettings
 
 SLOWEST = 4096
 """Bytes a second: a body that arrives at this pace, or faster, may take as long as it needs."""

@@ -14,7 +14,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from recollect.entrypoints.http import errors
 from recollect.infra.metrics import Metrics
-from recollect.quota_settings import LimitSettings
+from recollect.setting_groups import LimitSettings
 
 SLASH_IN_ID = "\x00"
 """Stands for a slash that came encoded (%2F) inside one path segment. NUL itself is refused."""

@@ -155,8 +155,10 @@ def door_config(app: App) -> uvicorn.Config:
 async def serve(app: App) -> None:
     """Serve until told to stop. Requests under way are answered, running jobs end, the rest waits."""
     settings = app.settings
-    for name in unknown_variables():
-        _log.warning("the variable %s is no setting of Recollect's; see docs/settings.md", name)
+    for name, meant in unknown_variables().items():
+        _log.warning(
+            "the variable %s is no setting of Recollect's%s", name, meant or "; see docs/settings.md"
+        )
     if (file := _exposed_file(settings)) is not None:
         _log.warning("%s holds a key, and its mode lets everybody read it: chmod 600 %s", file, file)
     async with app:

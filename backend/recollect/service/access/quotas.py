@@ -11,8 +11,8 @@ from recollect.domain.paths import owner_folder
 from recollect.errors import DiskQuotaUsed, OverQuota
 from recollect.infra.metrics import Metrics
 from recollect.infra.vault_read import bytes_below
-from recollect.quota_settings import QuotaSettings
 from recollect.service.coordination import BackgroundLoop
+from recollect.setting_groups import QuotaSettings
 
 MOST_NAMES = 10_000
 """Users, or keys, whose use is remembered; whoever has been quiet for longest is forgotten first."""

@@ -10,7 +10,8 @@ from recollect.domain.strategy import STRATEGIES, Trigger, Tuning, causes_of, st
 from recollect.errors import HomeUnusable
 from recollect.infra.journal.entries import SqlEntryStore
 from recollect.service.remember.consolidate import OFF, leave_receipts
-from recollect.settings import TOML_NAME, Settings, StrategySettings, TimedStrategySettings, load_settings
+from recollect.setting_groups import StrategySettings, TimedStrategySettings
+from recollect.settings import TOML_NAME, Settings, load_settings
 
 _LOOK_SECONDS = 1.0
 _log = logging.getLogger("recollect.settings")

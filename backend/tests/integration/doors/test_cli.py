@@ -177,7 +177,10 @@ def test_a_mistake_is_answered_in_words_with_exit_code_1(used_home: Path, name: 
 
 @pytest.mark.parametrize(
     ("name", "value", "told"),
-    [("RECOLLECT_JOBS__WORKERS", "many", "RECOLLECT_JOBS__WORKERS"), ("RECOLLECT_LLM", "notjson", '"llm"')],
+    [
+        ("RECOLLECT_JOBS__WORKERS", "many", "RECOLLECT_JOBS__WORKERS"),
+        ("RECOLLECT_LLM", "notjson", "RECOLLECT_LLM: not"),
+    ],
 )
 def test_bad_settings_are_answered_in_words(home: Path, name: str, value: str, told: str) -> None:
     failed = recollect(home, "threads", settings={name: value})

@@ -12,7 +12,8 @@ from recollect.domain.identity import thread_key
 from recollect.domain.job import BOUNDARY, FLUSH, PURGE, TRANSCRIBE, cells_lane, vault_lane
 from recollect.domain.model import Append, NewTurn, ThreadRef
 from recollect.infra.journal.rows import NewJob
-from recollect.settings import JobSettings, MemorizeSettings, Settings
+from recollect.setting_groups import JobSettings, MemorizeSettings
+from recollect.settings import Settings
 from tests.eventually import eventually
 from tests.fakes import START
 from tests.files_under import files_under

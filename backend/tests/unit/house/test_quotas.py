@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from recollect.errors import DiskQuotaUsed, OverQuota
 from recollect.infra.metrics import Metrics
-from recollect.quota_settings import DEFAULTS, QuotaSettings
 from recollect.service.access import quotas as module
 from recollect.service.access.quotas import MOST_NAMES, Buckets, DiskUse, Quotas
+from recollect.setting_groups import DEFAULTS, QuotaSettings
 from tests.eventually import eventually
 
 

@@ -123,16 +123,60 @@ def test_a_bad_key_is_not_told_in_the_message(monkeypatch: pytest.MonkeyPatch) -
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
-        ("port = ", "not valid TOML"),
-        ('home = "/x"', "must not set home"),
-        ("colour = 1", "RECOLLECT_COLOUR"),
-        ("[memorize]\ncolour = 1", "RECOLLECT_MEMORIZE__COLOUR"),
+        ("\nport = \n", "not valid TOML: Invalid value (at line 2, column 8)"),
+        ('# mine\nhome = "/x"', "line 2, home: the file is inside the home"),
+        ("colour = 1", "line 1, colour: there is no such setting"),
+        ("port = 1\n\n[memorize]\ncolour = 1", "line 4, memorize.colour: there is no such setting"),
+        (
+            '[llm]\nmodel = "m"\nbase_ulr = "x"',
+            "line 3, llm.base_ulr: there is no such setting; did you mean llm.base_url?",
+        ),
+        ('base_url = "x"', "did you mean llm.base_url?"),
+        ("[memorise]", "line 1, memorise: there is no such setting; did you mean memorize?"),
+        ('[backends.big]\nbase_ulr = "x"', "did you mean backends.big.base_url?"),
+        ("[jobs]\r\n\r\nworkers = 0\r\n", "line 3, jobs.workers: Input should be greater than or equal to 1"),
+        ("allowed_hosts = [\n  'a',\n  2,\n]\n", "line 1, allowed_hosts.1: Input should be a valid string"),
+        (
+            "[embedding]\nkind = 'openai'",
+            "line 1, embedding: Value error, kind openai needs base_url and model",
+        ),
     ],
 )
-def test_a_mistake_in_the_file_is_named(tmp_path: Path, text: str, problem: str) -> None:
+def test_a_mistake_in_the_file_is_named_with_its_line_and_the_nearest_name(
+    tmp_path: Path, text: str, problem: str
+) -> None:
     write_toml(tmp_path, text)
-    with pytest.raises(HomeUnusable, match=problem):
+    with pytest.raises(HomeUnusable) as refused:
         load_settings()
+    assert f"{tmp_path / 'recollect.toml'}" in str(refused.value)
+    assert problem in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("variable", "value", "problem"),
+    [
+        ("RECOLLECT_LLM__BASE_ULR", "x", "there is no such setting; did you mean RECOLLECT_LLM__BASE_URL?"),
+        ("RECOLLECT_LLM__HEADERS", "notjson", "not JSON: Expecting value: line 1 column 1"),
+        ("RECOLLECT_LLM", '{"base_ulr": "x"}', "did you mean RECOLLECT_LLM__BASE_URL?"),
+        ("RECOLLECT_JOBS__WORKERS", "0", "Input should be greater than or equal to 1"),
+    ],
+)
+def test_a_mistake_in_the_environment_names_the_variable_and_not_the_file(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, variable: str, value: str, problem: str
+) -> None:
+    write_toml(tmp_path, "[jobs]\nworkers = 3\n[llm]\nmodel = 'm'\n")
+    monkeypatch.setenv(variable, value)
+    with pytest.raises(HomeUnusable) as refused:
+        load_settings()
+    assert variable in str(refused.value)
+    assert problem in str(refused.value)
+    assert "recollect.toml" not in str(refused.value)
+
+
+def test_a_mistake_in_an_option_names_the_option(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RECOLLECT_PORT", "9000")
+    with pytest.raises(HomeUnusable, match="--port: Input should be less than or equal to 65535"):
+        load_settings(port=70_000)
 
 
 def test_a_file_that_is_no_text_is_refused(tmp_path: Path) -> None:
@@ -144,12 +188,25 @@ def test_a_file_that_is_no_text_is_refused(tmp_path: Path) -> None:
 def test_a_variable_that_is_no_setting_is_listed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RECOLLECT_COLOUR", "red")
     monkeypatch.setenv("RECOLLECT_PORT", "9000")
-    assert unknown_variables() == ["RECOLLECT_COLOUR"]
+    assert unknown_variables() == {"RECOLLECT_COLOUR": ""}
+
+
+@pytest.mark.parametrize(
+    ("typed", "meant"),
+    [
+        ("RECOLLECT_PROT", "RECOLLECT_PORT"),
+        ("RECOLLECT_LLM_BASE_URL", "RECOLLECT_LLM__BASE_URL"),
+        ("RECOLLECT_BASE_URL", "RECOLLECT_LLM__BASE_URL"),
+    ],
+)
+def test_the_setting_that_was_meant_is_named(monkeypatch: pytest.MonkeyPatch, typed: str, meant: str) -> None:
+    monkeypatch.setenv(typed, "x")
+    assert unknown_variables() == {typed: f"; did you mean {meant}?"}
 
 
 def test_an_unknown_nested_variable_is_refused_or_listed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RECOLLECT_MEMORIZE__COLOUR", "red")
-    assert unknown_variables() == ["RECOLLECT_MEMORIZE__COLOUR"]
+    assert list(unknown_variables()) == ["RECOLLECT_MEMORIZE__COLOUR"]
 
 
 def test_every_setting_has_a_description() -> None:
