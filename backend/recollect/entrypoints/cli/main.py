@@ -15,7 +15,6 @@ cli = typer.Typer(
     help="A self-hosted memory server for LLM chat and agents.",
     epilog="Start with: recollect serve",
     no_args_is_help=True,
-    add_completion=False,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -35,7 +34,7 @@ def main() -> None:
     """The console script: friendly errors, exit codes 0, 1 and 2."""
     os.umask(0o077)  # Files of a home are their owner's alone, whatever the home's permissions.
     try:
-        cli()
+        cli(prog_name="recollect")
     except RecollectError as error:
         _fail(error.message)
     except UnicodeError:

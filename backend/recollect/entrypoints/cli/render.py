@@ -1,6 +1,7 @@
 """What commands print: tables for people, JSON for scripts."""
 
 import json
+import os
 import re
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -51,7 +52,10 @@ def say(text: str = "") -> None:
 
 
 def print_table(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
-    """A table where it fits the terminal, else each row as lines. Only the last column wraps: ids can be copied."""
+    """A table where it fits the terminal, else each row as lines. Only the last column wraps: ids can be copied.
+
+    In a pipe it is as wide as it must be: one row a line.
+    """
     from rich.cells import cell_len
     from rich.console import Console
     from rich.table import Table
@@ -60,6 +64,8 @@ def print_table(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> Non
     console = Console(highlight=False)
     texts = [["" if cell is None else str(cell) for cell in row] for row in rows]
     *fixed, last = (max(map(cell_len, column)) for column in zip(columns, *texts, strict=True))
+    if not console.is_terminal and "COLUMNS" not in os.environ:
+        console.width = sum(fixed) + 2 * len(fixed) + last
     if sum(fixed) + 2 * len(fixed) + min(last, _LAST_COLUMN) > console.width:
         for row in texts:
             _print_lines(columns, row, console.width)

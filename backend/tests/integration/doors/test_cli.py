@@ -96,6 +96,30 @@ def test_a_table_that_is_wider_than_the_terminal_becomes_lines_that_keep_every_i
     assert " ".join(lines).split()[1:] == ["word"] * 30
 
 
+def test_a_table_in_a_pipe_is_as_wide_as_it_must_be(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("COLUMNS", raising=False)
+    columns = tuple(f"column {number}" for number in range(20))
+    rows = [tuple(f"cell {row}.{number}" for number in range(19)) + ("word " * 30,) for row in range(2)]
+    render.print_table(columns, rows)
+    title, *lines = capsys.readouterr().out.splitlines()
+    assert [" ".join(line.split()) for line in lines] == [" ".join(row).strip() for row in rows]
+    assert " ".join(title.split()) == " ".join(columns)
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_a_shell_is_told_how_to_complete_commands(shell: str) -> None:
+    by_name = {"_TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION": "true"}
+    shown = recollect(Path("unused"), "--show-completion", shell, settings=by_name)
+    assert (shown.returncode, "_RECOLLECT_COMPLETE" in shown.stdout) == (0, True)
+
+
+def test_commands_are_completed() -> None:
+    asked = {"_RECOLLECT_COMPLETE": "complete_bash", "COMP_WORDS": "recollect thr", "COMP_CWORD": "1"}
+    assert recollect(Path("unused"), settings=asked).stdout.split() == ["threads"]
+
+
 def test_the_version_is_printed() -> None:
     assert recollect(Path("unused"), "--version").stdout == f"recollect {__version__}\n"
 

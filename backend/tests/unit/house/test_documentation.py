@@ -283,7 +283,8 @@ def is_command(line: str) -> bool:
     names = [" ".join(words[:length]) for length in (3, 2)]
     name = next((name for name in names if name in commands()), None)
     if name is None:
-        return words[1] in {"--help", "--version"} or " ".join(words[:2]) == "recollect keys"
+        options = {"--help", "--version", "--install-completion", "--show-completion"}
+        return words[1] in options or " ".join(words[:2]) == "recollect keys"
     return set(re.findall(r"\s(--[a-z-]+)", line)) <= commands()[name] | {"--help"}
 
 
