@@ -288,7 +288,7 @@ def unknown_variables() -> dict[str, str]:
     known = setting_names()
     ours = sorted(name for name in os.environ if name.startswith(PREFIX) and name not in known)
     return {
-        name: _did_you_mean(place_of(name), variable_of)
+        name: did_you_mean(place_of(name), variable_of)
         for name in ours
         if not name.startswith(f"{PREFIX}BACKENDS__")
     }
@@ -334,7 +334,7 @@ class SettingSources:
         source = self.of(place) or variable_of(place)
         in_file = source.startswith(f"{self.file}, ")
         if kind == "extra_forbidden":
-            message = "there is no such setting" + _did_you_mean(place, ".".join if in_file else variable_of)
+            message = "there is no such setting" + did_you_mean(place, ".".join if in_file else variable_of)
         is_named = source == variable_of(place) or source.startswith("--")
         return f"{source}: {message}" if is_named else f"{source}, {'.'.join(place)}: {message}"
 
@@ -361,7 +361,7 @@ def _places(values: Mapping[str, Any], table: Place = ()) -> Iterator[Place]:
             yield from _places(value, (*table, name))
 
 
-def _did_you_mean(place: Place, spelled: Callable[[Place], str]) -> str:
+def did_you_mean(place: Place, spelled: Callable[[Place], str]) -> str:
     """The known name that is most like an unknown one, in words; empty if none is like it."""
     leaves = [place_of(name) for name in setting_names()]
     if place[0] == "backends" and len(place) == 3:

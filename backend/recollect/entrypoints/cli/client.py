@@ -30,6 +30,7 @@ _IN_PROCESS = "http://127.0.0.1"
 _INDEX_DELAY_MS = 3_000
 _SILENCE_SECONDS = 60.0
 """An answer that is on its way gives a sign of life every quarter of a minute."""
+_HEALTH_SECONDS = 15.0
 Json = dict[str, Any]
 
 
@@ -47,6 +48,12 @@ class HomeClient:
         if response.is_error:
             raise _error(response.json())
         return response.json()
+
+    async def health(self) -> Json:
+        """Also of a server that can't take messages. One that says nothing for a while is unreachable."""
+        with _told_in_words():
+            health: Json = (await self._client.get("/health", timeout=_HEALTH_SECONDS)).json()
+        return health
 
     async def call_with_progress(self, path: str, body: Json, progress: Progress) -> Json:
         """For routes that answer in lines: progress first, the result at the end."""

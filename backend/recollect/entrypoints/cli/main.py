@@ -7,7 +7,7 @@ from typing import Annotated, NoReturn
 import typer
 
 from recollect import __version__
-from recollect.entrypoints.cli import chat, memory, operate, presets, setup, skills
+from recollect.entrypoints.cli import chat, doctor, memory, operate, presets, setup, skills
 from recollect.errors import RecollectError
 
 cli = typer.Typer(
@@ -21,12 +21,14 @@ cli = typer.Typer(
 )
 cli.command(epilog="Example: recollect serve --port 8600")(operate.serve)
 cli.command(epilog=chat.EPILOG)(chat.chat)
+cli.add_typer(doctor.commands)
 cli.add_typer(memory.commands)
 cli.add_typer(operate.commands)
 cli.command(epilog=setup.EPILOG)(setup.setup)
 cli.add_typer(operate.jobs_cli, name="jobs")
 cli.add_typer(operate.keys_cli, name="keys")
 cli.add_typer(presets.presets_cli, name="presets")
+cli.add_typer(doctor.settings_cli, name="settings")
 cli.add_typer(skills.skills_cli, name="skills")
 
 

@@ -2,7 +2,7 @@
 
 import sys
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -18,9 +18,13 @@ from recollect.entrypoints.cli.options import (
     call,
     path_of,
     text_of,
+    threads_of,
     with_home,
 )
-from recollect.entrypoints.cli.render import moment, print_json, say, show
+from recollect.entrypoints.cli.render import counted, moment, print_json, say, show
+
+if TYPE_CHECKING:
+    from recollect.entrypoints.cli.client import HomeClient
 
 commands = typer.Typer()
 _ENTRIES = "/api/v1/memory/entries"
@@ -125,6 +129,53 @@ def threads(
     }  # fmt: skip
     found = call(home, space, "GET", "/api/v1/threads", params={"limit": limit, "user_id": user})
     show(found, lambda found: render.print_records(columns, found["threads"]), as_json=json)
+
+
+@commands.command(
+    epilog="Examples: recollect flush t1 --user ann  |  recollect flush --user ann --timeout 120"
+)
+def flush(
+    thread: Annotated[str | None, typer.Argument(help="The thread; default: every thread of --user.")] = None,
+    user: Annotated[str | None, typer.Option(help="Whose.")] = None,
+    timeout: Annotated[
+        float, typer.Option(min=0, max=600, help="Wait at most this many seconds for each thread.")
+    ] = 30,
+    space: Space = "default",
+    home: Home = None,
+    json: Json = False,
+) -> None:
+    """Remember now: close what is open of a thread, or of all of a user's, and make memories of it.
+
+    The exit code is 1 if memories could not be made.
+    """
+    if thread is None and user is None:
+        raise typer.BadParameter("name a thread, or a user with --user")
+    flushed = with_home(home, lambda client: _flush(client, thread, user, timeout), space)
+    if json:
+        print_json({"threads": flushed})
+    else:
+        for each in flushed:
+            ending = {"done": "remembered", "pending": "memories are still being made"}
+            told = ending.get(each["status"], each["error"])
+            say(f"{each['session_id']}: {counted(len(each['memcells']), 'memcell')} closed; {told}")
+        if not flushed:
+            say("nothing waits to be remembered")
+    if any(each["status"] == "failed" for each in flushed):
+        raise typer.Exit(1)
+
+
+async def _flush(
+    client: "HomeClient", thread: str | None, user: str | None, seconds: float
+) -> list[dict[str, Any]]:
+    """Of a user's threads those of which something waits."""
+    flushed = []
+    for each in await threads_of(client, thread, user):
+        owner = each["user_id"]
+        now = each if thread else (await threads_of(client, each["thread_id"], owner))[0]
+        if thread or now["waiting"]:
+            body = {"session_id": each["thread_id"], "user_id": owner, "timeout": seconds}
+            flushed.append(await client.call("POST", "/api/v1/memory/flush", json=body))
+    return flushed
 
 
 @commands.command(

@@ -1,15 +1,33 @@
-"""Commands of whoever runs the server: serve, verify, rebuild, backup, restore, reindex, jobs, keys."""
+"""Commands of whoever runs the server: serve, verify, rebuild, backup, export, restore, reindex, jobs, keys."""
 
 import asyncio
+import json as json_module
+import sys
 import time
+from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from recollect.entrypoints.cli import render
-from recollect.entrypoints.cli.options import Home, Json, call, call_with_progress, path_of, settings_for
+from recollect.entrypoints.cli.options import (
+    Home,
+    Json,
+    OwnerFilter,
+    Space,
+    call,
+    call_with_progress,
+    path_of,
+    settings_for,
+    threads_of,
+    with_home,
+)
 from recollect.entrypoints.cli.render import print_json, say, show
+from recollect.errors import Conflict
+
+if TYPE_CHECKING:
+    from recollect.entrypoints.cli.client import HomeClient
 
 commands = typer.Typer()
 jobs_cli = typer.Typer(help="List jobs that are not done, and retry dead ones.", no_args_is_help=False)
@@ -102,6 +120,79 @@ def backup(
     shutil.move(result["path"], target)
     result["path"] = str(target)
     print_json(result) if json else say(f"saved and verified {result['files']} files in {target}")
+
+
+class Form(StrEnum):
+    MARKDOWN = "markdown"
+    JSON = "json"
+
+
+@commands.command(
+    epilog="Examples: recollect export t1 --user ann > trip.md  |  recollect export --user ann --to ~/chats"
+    "  |  recollect export --user ann --to ann.json"
+)
+def export(
+    thread: Annotated[str | None, typer.Argument(help="Only this thread.")] = None,
+    user: OwnerFilter = None,
+    to: Annotated[
+        Path | None,
+        typer.Option(
+            help="A file .md or .json, or a folder for a file per thread; default: standard output."
+        ),
+    ] = None,
+    form: Annotated[
+        Form | None, typer.Option("--format", help="Default: that of the file's name, else Markdown.")
+    ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace files that are there already.")] = False,
+    space: Space = "default",
+    home: Home = None,
+    json: Json = False,
+) -> None:
+    """Write conversations as Markdown or JSON: a thread, a user's, or all of the space."""
+    by_ending = {".md": Form.MARKDOWN, ".json": Form.JSON}.get(to.suffix.lower()) if to else None
+    form = form or by_ending or (Form.JSON if json and to is None else Form.MARKDOWN)
+    threads = with_home(home, lambda client: _with_turns(client, thread, user), space)
+    if to is None:
+        sys.stdout.write(_exported(threads, form))
+        return
+    files = {to: _exported(threads, form)} if by_ending else _files(to, threads, form)
+    if not force and (there := [str(file) for file in files if file.exists()]):
+        raise Conflict(f"{', '.join(there[:5])}: there already; nothing was written. Replace with --force")
+    for file, text in files.items():
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text, encoding="utf-8")
+    told = {"threads": len(threads), "files": [str(file) for file in files]}
+    show(told, lambda _: say(f"exported {render.counted(len(threads), 'thread')} to {to}"), as_json=json)
+
+
+async def _with_turns(client: "HomeClient", thread: str | None, user: str | None) -> list[dict[str, Any]]:
+    threads = await threads_of(client, thread, user)
+    for each in threads:
+        path = path_of("/api/v1/threads", each["thread_id"]) + "/turns"
+        params = {"user_id": each["user_id"], "max_turns": max(1, each["turn_count"])}
+        each["turns"] = (await client.call("GET", path, params=params))["turns"]
+    return threads
+
+
+def _files(folder: Path, threads: list[dict[str, Any]], form: Form) -> dict[Path, str]:
+    """A file per thread, in a folder per user: users may have threads of the same id."""
+    from recollect.domain.paths import file_name
+
+    ending = "md" if form is Form.MARKDOWN else "json"
+    return {
+        folder / file_name(each["user_id"]) / f"{file_name(each['thread_id'])}.{ending}": (
+            render.markdown_of(each)
+            if form is Form.MARKDOWN
+            else json_module.dumps(each, ensure_ascii=False, indent=2)
+        )
+        for each in threads
+    }
+
+
+def _exported(threads: list[dict[str, Any]], form: Form) -> str:
+    if form is Form.JSON:
+        return json_module.dumps({"threads": threads}, ensure_ascii=False, indent=2) + "\n"
+    return "\n".join(map(render.markdown_of, threads))
 
 
 @commands.command(epilog="Example: recollect restore backup.tar.gz --home ~/.recollect-restored")

@@ -69,6 +69,20 @@ def path_of(collection: str, identifier: str) -> str:
     return f"{collection}/{quote(identifier, safe='')}"
 
 
+async def threads_of(client: "HomeClient", thread: str | None, user: str | None) -> list[dict[str, Any]]:
+    """One thread, or all threads of a user or of the space, oldest first."""
+    if thread is not None:
+        return [await client.call("GET", path_of("/api/v1/threads", thread), params={"user_id": user})]
+    found: list[dict[str, Any]] = []
+    after = None
+    while True:
+        params = {"user_id": user, "limit": 1000, "after": after}
+        page = await client.call("GET", "/api/v1/threads", params=params)
+        found += page["threads"]
+        if (after := page.get("next")) is None:
+            return found
+
+
 def text_of(text: str | None, file: str | None, option: str) -> str | None:
     """A text from an option, or from `--file` (`-`: standard input) without blank lines around it."""
     if text is not None and file is not None:

@@ -51,6 +51,10 @@ def say(text: str = "") -> None:
     sys.stdout.write(text + "\n")
 
 
+def counted(number: int, what: str) -> str:
+    return f"{number} {what}{'' if number == 1 else 's'}"
+
+
 def print_table(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
     """A table where it fits the terminal, else each row as lines. Only the last column wraps: ids can be copied.
 
@@ -190,6 +194,27 @@ def print_reindexed(result: Json) -> None:
         say(f"note: {path} cannot be read, and is found as it was before")
 
 
+def markdown_of(thread: Json) -> str:
+    """A conversation to read: who said what, and when, each text as it was written."""
+    begin = (
+        f"# {thread['title'] or thread['thread_id']}\n\nThread {thread['thread_id']} of {thread['user_id']}"
+    )
+    lines = [f"{begin}, {counted(thread['turn_count'], 'message')} since {shown_time(thread['created'])}\n"]
+    for turn in thread["turns"]:
+        by = f" ({turn['model']})" if turn["model"] else ""
+        ending = "" if turn["status"] == "complete" else f", {turn['status']}"
+        images = [part["image_url"]["url"] for part in turn["parts"] or () if "image_url" in part]
+        calls = [f"`{call['function']['name']}`" for call in turn["tool_calls"] or ()]
+        body = [
+            turn["content"],
+            *(f"![image]({url})" for url in images),
+            *(f"calls {call}" for call in calls),
+        ]
+        lines.append(f"## {turn['sender_id']}{by}, {shown_time(turn['timestamp'])}{ending}\n")
+        lines += [f"{text}\n" for text in body if text]
+    return "\n".join(lines)
+
+
 def print_entries(found: Json) -> None:
     rows = [
         (*(entry[name] for name in ("id", "kind", "owner")),
@@ -203,8 +228,7 @@ def print_entries(found: Json) -> None:
 
 def print_skills(found: Json) -> None:
     for skill in found["skills"]:
-        cases = len(skill["cases"])
-        say(f"{skill['name']} (agent {skill['agent']}, of {cases} case{'' if cases == 1 else 's'})")
+        say(f"{skill['name']} (agent {skill['agent']}, of {counted(len(skill['cases']), 'case')})")
         say(f"  {first_words(skill['description'])}")
         say(f"  {skill['path']}")
 

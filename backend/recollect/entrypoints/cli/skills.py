@@ -81,7 +81,7 @@ def export(
         return
     for path, state in states.items():
         say(f"{state} {folder / path}")
-    say(f"{len(exported)} skill{'' if len(exported) == 1 else 's'} in {folder}")
+    say(f"{render.counted(len(exported), 'skill')} in {folder}")
 
 
 def _skills(home: Path | None, space: str, user: str | None) -> dict[str, Any]:

@@ -159,7 +159,7 @@ async def serve(app: App) -> None:
         _log.warning(
             "the variable %s is no setting of Recollect's%s", name, meant or "; see docs/settings.md"
         )
-    if (file := _exposed_file(settings)) is not None:
+    if (file := exposed_file(settings)) is not None:
         _log.warning("%s holds a key, and its mode lets everybody read it: chmod 600 %s", file, file)
     async with app:
         if not is_loopback(settings.host) and not app.keys.all_in_force(app.clock()):
@@ -244,7 +244,7 @@ async def private_socket(app: App) -> AsyncIterator[str]:
             await asyncio.gather(*state.tasks, return_exceptions=True)
 
 
-def _exposed_file(settings: Settings) -> Path | None:
+def exposed_file(settings: Settings) -> Path | None:
     """The settings file, if others may read it and a secret is in it."""
     file = settings.home / TOML_NAME
     if not file.is_file() or not file.stat().st_mode & 0o004:

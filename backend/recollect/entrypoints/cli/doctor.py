@@ -1,0 +1,374 @@
+"""Commands that look and change nothing: doctor, status, settings. None of them opens the home."""
+
+import asyncio
+import os
+import platform
+import re
+import shutil
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+
+from recollect import __version__
+from recollect.entrypoints.cli.options import Home, Json, Space, settings_for
+from recollect.entrypoints.cli.render import counted, print_json, print_table, say, show
+from recollect.errors import HomeUnusable, InvalidInput, ModelUnavailable, RecollectError
+
+if TYPE_CHECKING:
+    from recollect.settings import Settings
+
+commands = typer.Typer()
+settings_cli = typer.Typer(help="Show settings and where they come from; check them.", no_args_is_help=True)
+
+_LITTLE_BYTES = 1024**3
+_START = "recollect serve"
+_CONNECT = "start Ollama, LM Studio or llama.cpp on this machine, or set RECOLLECT_LLM__BASE_URL; see docs/backends.md"
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """`note`: Recollect works, and something could be added. `problem`: something does not work."""
+
+    about: str
+    state: Literal["ok", "note", "problem"]
+    found: str
+    do: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ServerState:
+    """What the server that runs on a home says of itself."""
+
+    address: str
+    pid: int
+    health: dict[str, Any]
+    keys: dict[str, Any]
+    waiting: int
+    """Messages that no memory is made of yet."""
+
+
+@commands.command(epilog="Examples: recollect doctor  |  recollect doctor --json")
+def doctor(home: Home = None, json: Json = False) -> None:
+    """Say what runs, what is missing and what to do next. It changes nothing.
+
+    The exit code is 1 if something does not work.
+    """
+    findings = [_packages(), *_home_and_settings(home)]
+    is_ok = all(each.state != "problem" for each in findings)
+    show({"ok": is_ok, "findings": [asdict(each) for each in findings]}, _print_findings, as_json=json)
+    if not is_ok:
+        raise typer.Exit(1)
+
+
+def _print_findings(told: dict[str, Any]) -> None:
+    for each in told["findings"]:
+        say(f"{each['state']:<9}{each['about']}: {each['found']}")
+        if each["do"]:
+            say(f"{'':<9}-> {each['do']}")
+    problems = sum(each["state"] == "problem" for each in told["findings"])
+    say(counted(problems, "problem") if problems else "nothing is wrong")
+
+
+def _packages() -> Finding:
+    from importlib import metadata
+
+    try:
+        required = [each for each in metadata.requires("recollect") or () if "extra ==" not in each]
+    except metadata.PackageNotFoundError:
+        required = []  # It runs from its sources.
+    names = [re.split(r"[^\w.-]", each)[0] for each in required]
+    missing = [name for name in names if not any(metadata.distributions(name=name))]
+    found = f"{platform.python_version()}, recollect {__version__}"
+    if missing:
+        return Finding(
+            "python", "problem", f"{found}; missing: {', '.join(missing)}", "install recollect again"
+        )
+    return Finding("python", "ok", f"{found} with its {len(names)} packages")
+
+
+def _home_and_settings(home: Path | None) -> Iterator[Finding]:
+    from recollect.settings import settings_file
+
+    folder = settings_file(home).parent.absolute()
+    yield _folder(folder)
+    yield _disk(folder)
+    try:
+        settings = settings_for(home)
+    except HomeUnusable as error:
+        yield Finding("settings", "problem", error.message, "correct it, then: recollect settings check")
+        return
+    yield _settings(settings)
+    yield _embedding(settings)
+    yield from asyncio.run(_server_and_model(settings))
+
+
+def _folder(folder: Path) -> Finding:
+    if not folder.exists():
+        return Finding("home", "note", f"{folder} does not exist yet", _START)
+    if not folder.is_dir() or not os.access(folder, os.R_OK | os.W_OK | os.X_OK):
+        return Finding(
+            "home", "problem", f"{folder} is no folder that you may write to", "choose another --home"
+        )
+    if (mode := folder.stat().st_mode & 0o777) & 0o077:
+        told = f"{folder} has mode {mode:o}: others on this machine may look into it"
+        return Finding("home", "note", told, f"chmod 700 {folder}")
+    return Finding("home", "ok", str(folder))
+
+
+def _disk(folder: Path) -> Finding:
+    there = next(each for each in (folder, *folder.parents) if each.exists())
+    free = shutil.disk_usage(there).free
+    told = f"{free / 1024**3:.1f} GiB free"
+    return (
+        Finding("disk", "ok", told) if free > _LITTLE_BYTES else Finding("disk", "problem", told, "make room")
+    )
+
+
+def _settings(settings: "Settings") -> Finding:
+    from recollect.entrypoints.http.server import exposed_file
+    from recollect.settings import TOML_NAME, unknown_variables
+
+    if (file := exposed_file(settings)) is not None:
+        return Finding(
+            "settings", "problem", f"{file} holds a key, and everybody may read it", f"chmod 600 {file}"
+        )
+    if unknown := unknown_variables():
+        told = ", ".join(f"{name} is no setting{meant}" for name, meant in unknown.items())
+        return Finding("settings", "note", told, "recollect settings check")
+    file = settings.home / TOML_NAME
+    return Finding("settings", "ok", f"valid; {file} {'is read' if file.is_file() else 'is not there'}")
+
+
+def _embedding(settings: "Settings") -> Finding:
+    from recollect.errors import EmbedderUnavailable
+    from recollect.infra.embedders.onnx_model import load_model
+
+    if settings.embedding.kind == "none":
+        return Finding(
+            "embedding", "note", "off: search goes by words alone", "unset RECOLLECT_EMBEDDING__KIND"
+        )
+    if settings.embedding.kind == "openai":
+        return Finding("embedding", "ok", f"{settings.embedding.model} at {settings.embedding.base_url}")
+    try:
+        load_model(settings.model_folder, threads=1)
+    except EmbedderUnavailable as error:
+        return Finding("embedding", "problem", error.message, "recollect setup")
+    return Finding("embedding", "ok", f"the model in {settings.model_folder} works")
+
+
+async def _server_and_model(settings: "Settings") -> list[Finding]:
+    from recollect.entrypoints.cli.client import home_client
+    from recollect.infra.home_lock import current_holder
+
+    if (holder := current_holder(settings.home)) is None:
+        return [Finding("server", "note", "none runs on this home", _START), await _own_look(settings)]
+    if holder.address is None:
+        return [
+            Finding("server", "note", f"process {holder.pid} is using the home and serves nobody", "wait")
+        ]
+    try:
+        async with home_client(settings) as client:
+            health = await client.health()
+            keys = await client.call("GET", "/api/v1/keys")
+            waiting = (await client.call("GET", "/api/v1/coverage"))["buffered"]
+            backends = (
+                [] if health.get("hints") else (await client.call("GET", "/api/v1/backends"))["backends"]
+            )
+    except (RecollectError, ValueError) as error:
+        told = f"process {holder.pid} at {holder.address}: {error}"
+        return [Finding("server", "problem", told, "see its log, and start it again")]
+    model = [each for each in backends if each["name"] == "tasks"] or backends[:1]
+    return [
+        *findings_about(ServerState(holder.address, holder.pid, health, keys, waiting)),
+        _model(settings, model[0]["models"], model[0]["problem"]) if model else _without_model(settings),
+    ]
+
+
+def findings_about(server: ServerState) -> Iterator[Finding]:
+    """The server itself, its keys, and what waits."""
+    health = server.health
+    told = f"{server.address}, version {health['version']}, process {server.pid}, {health['status']}"
+    if health["status"] != "ok":
+        yield Finding("server", "problem", f"{told}: {'; '.join(health['degraded'])}", "see its log")
+    elif health["version"] != __version__:
+        yield Finding("server", "note", told, f"start it again: this is version {__version__}")
+    else:
+        yield Finding("server", "ok", told)
+    now = time.time() * 1000
+    keys = [key for key in server.keys["keys"] if not key["revoked"] and (key["expires"] or now + 1) > now]
+    if server.keys["closed"] and not keys:
+        do = "recollect keys create, or for this machine alone: recollect keys open"
+        yield Finding("keys", "problem", "none is in force, and the server lets nobody in", do)
+    else:
+        yield Finding(
+            "keys", "ok", f"{len(keys)} in force" if keys else "none: open to programs of this machine"
+        )
+    yield Finding("backlog", "ok", _backlog(health, server.waiting))
+
+
+def _backlog(health: dict[str, Any], waiting: int) -> str:
+    jobs = ", ".join(f"{count} {state}" for state, count in sorted(health["jobs"].items())) or "none"
+    return f"{counted(waiting, 'message')} not remembered yet; jobs: {jobs}"
+
+
+async def _own_look(settings: "Settings") -> Finding:
+    """Ask the model server from here, as a server would."""
+    from recollect.infra.backends.configured import Backends
+
+    backends = Backends(settings)
+    try:
+        if not await backends.has_model():
+            return _without_model(settings)
+        models = (await backends.tasks.facts()).models
+    except ModelUnavailable as error:
+        return _model(settings, [], error.message)
+    finally:
+        await backends.aclose()
+    return _model(settings, models, None)
+
+
+def _model(settings: "Settings", models: Sequence[str], problem: str | None) -> Finding:
+    if problem is not None or not models:
+        do = "start that server, or set another RECOLLECT_LLM__BASE_URL"
+        return Finding("model", "problem", problem or "the model server lists no model", do)
+    llm, tasks, named = settings.llm, settings.tasks, [*settings.backends.values()]
+    chats = llm if llm.base_url or not named else named[0]
+    wanted = tasks.model if tasks.base_url else (llm.base_url and tasks.model) or chats.model
+    return Finding("model", "ok", f"memories are made by {wanted or models[0]}")
+
+
+def _without_model(settings: "Settings") -> Finding:
+    from recollect.infra.backends.local_model import SMOLLM2
+    from recollect.settings import MODELS
+
+    is_there = SMOLLM2.is_set_up(settings.home / MODELS / SMOLLM2.name)
+    chats = (
+        "chats use the built-in demonstration"
+        if is_there
+        else "there is no chat (for a taste: recollect setup)"
+    )
+    looked = "none runs on this machine" if settings.llm.discover else "none is looked for"
+    told = f"none is configured, and {looked}: {chats}, and of conversations only episodes are made"
+    return Finding("model", "note", told, _CONNECT)
+
+
+@commands.command(epilog="Examples: recollect status  |  recollect status --json")
+def status(space: Space = "default", home: Home = None, json: Json = False) -> None:
+    """Say in short whether a server runs on the home, how it is, and what waits.
+
+    The exit code is 1 if none runs, or if it takes no messages.
+    """
+    told = asyncio.run(_status(settings_for(home), space))
+    show(told, _print_status, as_json=json)
+    if told["health"] not in {"ok", "degraded"}:
+        raise typer.Exit(1)
+
+
+async def _status(settings: "Settings", space: str) -> dict[str, Any]:
+    from recollect.entrypoints.cli.client import home_client
+    from recollect.infra.home_lock import current_holder
+
+    holder = current_holder(settings.home)
+    if holder is None or holder.address is None:
+        return {"home": str(settings.home), "running": False, "health": None}
+    async with home_client(settings, space) as client:
+        health = await client.health()
+        coverage = await client.call("GET", "/api/v1/coverage")
+    return {
+        "home": str(settings.home), "running": True, "address": holder.address, "pid": holder.pid,
+        "version": health["version"], "health": health["status"], "degraded": health["degraded"],
+        "messages": coverage["messages"], "waiting": coverage["buffered"], "jobs": health["jobs"],
+    }  # fmt: skip
+
+
+def _print_status(told: dict[str, Any]) -> None:
+    if not told["running"]:
+        say(f"no server runs on {told['home']}; start one with: {_START}")
+        return
+    say(f"server: {told['address']} (version {told['version']}, process {told['pid']})")
+    say(f"home: {told['home']}")
+    say(f"health: {told['health']}" + "".join(f"\n  {each}" for each in told["degraded"]))
+    say(f"messages: {told['messages']}")
+    say(f"backlog: {_backlog(told, told['waiting'])}")
+
+
+@settings_cli.command(
+    "show",
+    epilog="Examples: recollect settings show  |  recollect settings show llm  |  recollect settings show --json",
+)
+def show_settings(
+    name: Annotated[
+        str | None, typer.Argument(help="Only this setting or group: llm, llm.model, RECOLLECT_LLM__MODEL.")
+    ] = None,
+    home: Home = None,
+    json: Json = False,
+) -> None:
+    """Print every setting, its value, and where it comes from. Secrets are masked."""
+    from recollect.settings import did_you_mean, place_of
+
+    settings = list(_shown(settings_for(home), home))
+    if name is not None:
+        place = place_of(name.replace(".", "__").upper())
+        settings = [each for each in settings if place_of(each["variable"])[: len(place)] == place]
+        if not settings:
+            raise InvalidInput(f"there is no setting {name}{did_you_mean(place, '.'.join)}")
+    rows = [(each["name"], _words(each["value"]), each["from"]) for each in settings]
+    show({"settings": settings}, lambda _: print_table(("setting", "value", "from"), rows), as_json=json)
+
+
+def _shown(settings: "Settings", home: Path | None) -> Iterator[dict[str, Any]]:
+    from recollect.settings import Settings, SettingSources, place_of, setting_names
+
+    sources = SettingSources({"home": home} if home else {})
+    values, defaults = settings.model_dump(mode="json"), Settings.model_construct().model_dump(mode="json")
+    for variable in setting_names():
+        place = place_of(variable)
+        value, default = values, defaults
+        for part in place:
+            value, default = value[part], default[part]
+        source = sources.of(place, exact=value == default)
+        yield {
+            "name": ".".join(place), "variable": variable, "value": _masked(value), "from": source or "default",
+        }  # fmt: skip
+
+
+def _masked(value: Any) -> Any:
+    """Keys are masked by the settings themselves; an address may hold a password, too."""
+    from recollect.infra.secrets import mask_secrets
+
+    if isinstance(value, dict):
+        return {name: _masked(item) for name, item in value.items()}
+    return mask_secrets(value)[0] if isinstance(value, str) else value
+
+
+def _words(value: Any) -> str:
+    if value is None:
+        return "unset"
+    if isinstance(value, list):
+        return ", ".join(map(str, value)) or "empty"
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+@settings_cli.command("check", epilog="Example: recollect settings check")
+def check_settings(home: Home = None, json: Json = False) -> None:
+    """Check file and variables; name each mistake, where it is, and what was probably meant.
+
+    The exit code is 1 if there is one.
+    """
+    from recollect.settings import settings_file, unknown_variables
+
+    problems = [f"{name}: there is no such setting{meant}" for name, meant in unknown_variables().items()]
+    try:
+        settings_for(home)
+    except HomeUnusable as error:
+        problems.insert(0, error.message)
+    if json:
+        print_json({"ok": not problems, "problems": problems})
+    else:
+        say("\n".join(problems) or f"ok: the environment and {settings_file(home)} are valid")
+    if problems:
+        raise typer.Exit(1)
