@@ -6,7 +6,7 @@ import platform
 import re
 import shutil
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -98,8 +98,8 @@ def _home_and_settings(home: Path | None) -> Iterator[Finding]:
     yield _disk(folder)
     try:
         settings = settings_for(home)
-    except HomeUnusable as error:
-        yield Finding("settings", "problem", error.message, "correct it, then: recollect settings check")
+    except (HomeUnusable, OSError) as error:
+        yield Finding("settings", "problem", str(error), "correct it, then: recollect settings check")
         return
     yield _settings(settings)
     yield _embedding(settings)
@@ -107,21 +107,26 @@ def _home_and_settings(home: Path | None) -> Iterator[Finding]:
 
 
 def _folder(folder: Path) -> Finding:
-    if not folder.exists():
-        return Finding("home", "note", f"{folder} does not exist yet", _START)
-    if not folder.is_dir() or not os.access(folder, os.R_OK | os.W_OK | os.X_OK):
+    there = _nearest(folder)
+    if not there.is_dir() or not os.access(there, os.R_OK | os.W_OK | os.X_OK):
         return Finding(
-            "home", "problem", f"{folder} is no folder that you may write to", "choose another --home"
+            "home", "problem", f"{there} is no folder that you may write to", "choose another --home"
         )
+    if there != folder:
+        return Finding("home", "note", f"{folder} does not exist yet", _START)
     if (mode := folder.stat().st_mode & 0o777) & 0o077:
         told = f"{folder} has mode {mode:o}: others on this machine may look into it"
         return Finding("home", "note", told, f"chmod 700 {folder}")
     return Finding("home", "ok", str(folder))
 
 
+def _nearest(folder: Path) -> Path:
+    """The folder, or what there is on the way to it."""
+    return next(each for each in (folder, *folder.parents) if each.exists())
+
+
 def _disk(folder: Path) -> Finding:
-    there = next(each for each in (folder, *folder.parents) if each.exists())
-    free = shutil.disk_usage(there).free
+    free = shutil.disk_usage(_nearest(folder)).free
     told = f"{free / 1024**3:.1f} GiB free"
     return (
         Finding("disk", "ok", told) if free > _LITTLE_BYTES else Finding("disk", "problem", told, "make room")
@@ -184,7 +189,7 @@ async def _server_and_model(settings: "Settings") -> list[Finding]:
     model = [each for each in backends if each["name"] == "tasks"] or backends[:1]
     return [
         *findings_about(ServerState(holder.address, holder.pid, health, keys, waiting)),
-        _model(settings, model[0]["models"], model[0]["problem"]) if model else _without_model(settings),
+        _served_model(settings, model[0]) if model else _without_model(settings),
     ]
 
 
@@ -223,22 +228,35 @@ async def _own_look(settings: "Settings") -> Finding:
     try:
         if not await backends.has_model():
             return _without_model(settings)
-        models = (await backends.tasks.facts()).models
+        facts = await backends.tasks.facts()
     except ModelUnavailable as error:
-        return _model(settings, [], error.message)
+        return _model(None, "", error.message)
     finally:
         await backends.aclose()
-    return _model(settings, models, None)
+    where = f"{facts.kind} at {backends.tasks.server}"
+    return _model(_named_model(settings) or next(iter(facts.models), None), where, None)
 
 
-def _model(settings: "Settings", models: Sequence[str], problem: str | None) -> Finding:
-    if problem is not None or not models:
-        do = "start that server, or set another RECOLLECT_LLM__BASE_URL"
-        return Finding("model", "problem", problem or "the model server lists no model", do)
+def _served_model(settings: "Settings", backend: dict[str, Any]) -> Finding:
+    """The server has read its own environment: it may use another of these models than the settings here name."""
+    named, models = _named_model(settings), backend["models"]
+    model = named if named in models else next(iter(models), None)
+    if named is None and len(models) > 1:
+        model = f"{model}, unless the server's settings name another of its {len(models)} models"
+    return _model(model, f"{backend['kind']}, backend {backend['name']}", backend["problem"])
+
+
+def _named_model(settings: "Settings") -> str | None:
     llm, tasks, named = settings.llm, settings.tasks, [*settings.backends.values()]
     chats = llm if llm.base_url or not named else named[0]
-    wanted = tasks.model if tasks.base_url else (llm.base_url and tasks.model) or chats.model
-    return Finding("model", "ok", f"memories are made by {wanted or models[0]}")
+    return tasks.model if tasks.base_url else (llm.base_url and tasks.model) or chats.model
+
+
+def _model(model: str | None, where: str, problem: str | None) -> Finding:
+    if problem is not None or model is None:
+        do = "start that server, or set another RECOLLECT_LLM__BASE_URL"
+        return Finding("model", "problem", problem or "the model server lists no model", do)
+    return Finding("model", "ok", f"memories are made by {model} ({where})")
 
 
 def _without_model(settings: "Settings") -> Finding:
@@ -364,8 +382,8 @@ def check_settings(home: Home = None, json: Json = False) -> None:
     problems = [f"{name}: there is no such setting{meant}" for name, meant in unknown_variables().items()]
     try:
         settings_for(home)
-    except HomeUnusable as error:
-        problems.insert(0, error.message)
+    except (HomeUnusable, OSError) as error:
+        problems.insert(0, str(error))
     if json:
         print_json({"ok": not problems, "problems": problems})
     else:

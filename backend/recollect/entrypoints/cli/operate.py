@@ -166,7 +166,8 @@ def export(
 
 
 async def _with_turns(client: "HomeClient", thread: str | None, user: str | None) -> list[dict[str, Any]]:
-    threads = await threads_of(client, thread, user)
+    found = await threads_of(client, thread, user)
+    threads = [each for each in found if thread or not each["incognito"]]
     for each in threads:
         path = path_of("/api/v1/threads", each["thread_id"]) + "/turns"
         params = {"user_id": each["user_id"], "max_turns": max(1, each["turn_count"])}

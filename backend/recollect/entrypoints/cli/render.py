@@ -66,9 +66,12 @@ def print_table(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> Non
     from rich.text import Text
 
     console = Console(highlight=False)
+    in_pipe = not console.is_terminal and "COLUMNS" not in os.environ
     texts = [["" if cell is None else str(cell) for cell in row] for row in rows]
+    if in_pipe:
+        texts = [[" ".join(cell.splitlines()) for cell in row] for row in texts]
     *fixed, last = (max(map(cell_len, column)) for column in zip(columns, *texts, strict=True))
-    if not console.is_terminal and "COLUMNS" not in os.environ:
+    if in_pipe:
         console.width = sum(fixed) + 2 * len(fixed) + last
     if sum(fixed) + 2 * len(fixed) + min(last, _LAST_COLUMN) > console.width:
         for row in texts:

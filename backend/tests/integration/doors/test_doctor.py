@@ -55,7 +55,7 @@ def test_doctor_names_the_server_and_the_model_that_makes_memories(server: Serve
     code, found = found_by(server.home)
     assert code == 0
     assert found["server"]["found"] == f"{server.address}, version {__version__}, process {server.pid}, ok"
-    assert found["model"]["found"].startswith("memories are made by ")
+    assert found["model"]["found"] == "memories are made by stand-in (other, backend default)"
     assert {each["state"] for about, each in found.items() if about != "embedding"} == {"ok"}
     assert {"keys", "backlog"} <= found.keys()
     told = recollect(server.home, "doctor")
@@ -71,6 +71,8 @@ def test_a_model_that_does_not_answer_is_a_problem(tmp_path: Path) -> None:
 def test_a_model_is_asked_without_a_server(tmp_path: Path, running: StandInModel) -> None:
     code, found = found_by(tmp_path, with_backend(running.base_url))
     assert (code, found["model"]["state"]) == (0, "ok")
+    address = running.base_url.removeprefix("http://").removesuffix("/v1")
+    assert found["model"]["found"] == f"memories are made by stand-in (other at {address})"
 
 
 def test_an_embedding_model_that_is_not_there_is_a_problem(tmp_path: Path) -> None:
@@ -89,9 +91,10 @@ def test_a_home_that_others_may_read_is_pointed_out(tmp_path: Path) -> None:
     assert (code, found["home"]["state"], found["home"]["do"]) == (0, "note", f"chmod 700 {tmp_path}")
 
 
-def test_a_home_that_is_a_file_is_a_problem(tmp_path: Path) -> None:
-    (tmp_path / "home").write_text("in the way")
-    code, found = found_by(tmp_path / "home")
+@pytest.mark.parametrize("home", ["file", "file/home"])
+def test_a_home_that_can_be_no_folder_is_a_problem(tmp_path: Path, home: str) -> None:
+    (tmp_path / "file").write_text("in the way")
+    code, found = found_by(tmp_path / home)
     assert (code, found["home"]["state"]) == (1, "problem")
 
 
@@ -262,6 +265,12 @@ def test_all_threads_of_a_user_are_remembered_now(server: Server, user: str) -> 
     assert recollect(server.home, "flush", "--user", user).stdout == "nothing waits to be remembered\n"
 
 
+def test_a_home_without_a_server_is_flushed_too(tmp_path: Path) -> None:
+    recollect(tmp_path / "home", "add", "Marta moves to Porto", "--session", "t1", "--user", "ann")
+    told = recollect(tmp_path / "home", "flush", "--user", "ann")
+    assert (told.returncode, told.stdout) == (0, "t1: 1 memcell closed; remembered\n")
+
+
 def test_flush_names_what_is_to_be_flushed(server: Server) -> None:
     assert recollect(server.home, "flush").returncode == 2
     refused = recollect(server.home, "flush", "nowhere", "--user", "nobody")
@@ -322,6 +331,14 @@ def test_an_export_to_a_file_takes_its_form_from_the_name_and_replaces_nothing(
     assert (refused.returncode, str(file) in refused.stderr, file.read_text()) == (1, True, "mine")
     assert recollect(server.home, "export", "--user", talked, "--to", str(file), "--force").returncode == 0
     assert file.read_text() != "mine"
+
+
+def test_an_incognito_thread_is_exported_only_by_its_name(server: Server, talked: str) -> None:
+    body = {"user_id": talked, "thread_id": "secret", "incognito": True}
+    server.client.post("/api/v1/threads", json=body).raise_for_status()
+    add(server.client, "secret", [message("between us")], user_id=talked)
+    assert "between us" not in recollect(server.home, "export", "--user", talked).stdout
+    assert "between us" in recollect(server.home, "export", "secret", "--user", talked).stdout
 
 
 def test_a_home_without_a_server_is_exported_too(tmp_path: Path) -> None:
