@@ -240,7 +240,7 @@ async def _own_look(settings: "Settings") -> Finding:
 def _served_model(settings: "Settings", backend: dict[str, Any]) -> Finding:
     """The server has read its own environment: it may use another of these models than the settings here name."""
     named, models = _named_model(settings), backend["models"]
-    model = named if named in models else next(iter(models), None)
+    model = named or next(iter(models), None)
     if named is None and len(models) > 1:
         model = f"{model}, unless the server's settings name another of its {len(models)} models"
     return _model(model, f"{backend['kind']}, backend {backend['name']}", backend["problem"])
