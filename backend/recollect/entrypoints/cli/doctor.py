@@ -157,7 +157,9 @@ def _embedding(settings: "Settings") -> Finding:
             "embedding", "note", "off: search goes by words alone", "unset RECOLLECT_EMBEDDING__KIND"
         )
     if settings.embedding.kind == "openai":
-        return Finding("embedding", "ok", f"{settings.embedding.model} at {settings.embedding.base_url}")
+        return Finding(
+            "embedding", "ok", f"{settings.embedding.model} at {_masked(settings.embedding.base_url)}"
+        )
     try:
         load_model(settings.model_folder, threads=1)
     except EmbedderUnavailable as error:
