@@ -5,7 +5,7 @@ import json
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Any, Literal
 
 from recollect.domain.model import JsonObject, Turn
 
@@ -172,6 +172,15 @@ def without_control_tokens(text: str) -> str:
     A server that looks for such tokens in the text of a message, too, finds none.
     """
     return _marks.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+
+
+def without_control_tokens_in(value: Any) -> Any:
+    """The same for every string in a JSON value, names included."""
+    if isinstance(value, str):
+        return without_control_tokens(value)
+    if isinstance(value, dict):
+        return {without_control_tokens(name): without_control_tokens_in(item) for name, item in value.items()}
+    return [without_control_tokens_in(item) for item in value] if isinstance(value, list) else value
 
 
 _MOST_QUOTED = 200_000

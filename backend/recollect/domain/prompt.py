@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from zoneinfo import ZoneInfo
 
 from recollect.domain.chat import ContextBlock, SentTurn
-from recollect.domain.llm import without_control_tokens
+from recollect.domain.llm import without_control_tokens, without_control_tokens_in
 from recollect.domain.long_texts import json_text
 from recollect.domain.model import JsonObject, Turn
 
@@ -264,7 +264,13 @@ def _messages_of(turn: Turn, answered: frozenset[str]) -> list[JsonObject]:
     if turn.role == "tool":
         if turn.tool_call_id not in answered:
             return []  # Its call is not in the prompt, and no server takes a result without one.
-        return [{"role": "tool", "tool_call_id": turn.tool_call_id, "content": _result(turn)}]
+        return [
+            {
+                "role": "tool",
+                "tool_call_id": without_control_tokens(turn.tool_call_id or ""),
+                "content": _result(turn),
+            }
+        ]
     if turn.role == "user":
         return [{"role": "user", "content": turn.parts or turn.content}]
     calls = _calls(turn)
@@ -274,8 +280,30 @@ def _messages_of(turn: Turn, answered: frozenset[str]) -> list[JsonObject]:
     if not calls:
         return [message]
     missing = [str(call.get("id")) for call in calls if str(call.get("id")) not in answered]
-    results = [{"role": "tool", "tool_call_id": call_id, "content": NO_RESULT} for call_id in missing]
-    return [{**message, "tool_calls": calls}, *results]
+    results = [
+        {"role": "tool", "tool_call_id": without_control_tokens(call_id), "content": NO_RESULT}
+        for call_id in missing
+    ]
+    return [{**message, "tool_calls": [_call(call) for call in calls]}, *results]
+
+
+def _call(call: JsonObject) -> JsonObject:
+    """A tool call without control tokens: a client that resends it may have put anything there."""
+    sent: JsonObject = without_control_tokens_in(call)
+    function = call.get("function")
+    if isinstance(function, dict) and isinstance(function.get("arguments"), str):
+        sent["function"]["arguments"] = _arguments(function["arguments"])
+    return sent
+
+
+def _arguments(text: str) -> str:
+    """Servers decode them: they hold no control token afterwards either."""
+    try:
+        given = json.loads(text)
+        escaped = without_control_tokens_in(given)
+        return text if escaped == given else json.dumps(escaped, ensure_ascii=False)
+    except (ValueError, RecursionError):
+        return without_control_tokens(text)
 
 
 def _result(turn: Turn) -> str | list[JsonObject]:
