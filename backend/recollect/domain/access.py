@@ -4,6 +4,7 @@ import base64
 import hashlib
 import hmac
 import json
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
@@ -81,7 +82,7 @@ def signed_user(token: str, secret: str, now: int) -> str:
     try:
         head, claims = (json.loads(_decoded(part)) for part in signed.split("."))
         given, algorithm = _decoded(signature), head["alg"]
-        user_id, begins, expires = claims["sub"], float(claims.get("nbf", 0)), float(claims["exp"])
+        user_id, begins, expires = claims["sub"], _seconds(claims.get("nbf", 0)), _seconds(claims["exp"])
     except (ValueError, KeyError, TypeError, OverflowError, RecursionError):
         raise KeyRequired(
             f"{SIGNED_USER_HEADER}: this is no signed token", field=SIGNED_USER_HEADER
@@ -89,11 +90,20 @@ def signed_user(token: str, secret: str, now: int) -> str:
     made = hmac.digest(secret.encode(), signed.encode(), "sha256")
     if algorithm != "HS256" or not hmac.compare_digest(made, given):
         raise KeyRequired(f"{SIGNED_USER_HEADER}: the signature is wrong", field=SIGNED_USER_HEADER)
-    if not isinstance(user_id, str) or not begins * 1000 <= now < expires * 1000:
+    if not user_id or not isinstance(user_id, str) or not begins * 1000 <= now < expires * 1000:
         raise KeyRequired(
             f"{SIGNED_USER_HEADER}: it is not valid now, or names nobody", field=SIGNED_USER_HEADER
         )
     return user_id
+
+
+def _seconds(claim: object) -> float:
+    """Raises TypeError or ValueError for what is no NumericDate."""
+    if isinstance(claim, bool) or not isinstance(claim, int | float):
+        raise TypeError("not a number")
+    if not math.isfinite(claim):
+        raise ValueError("not finite")
+    return float(claim)
 
 
 def _decoded(part: str) -> bytes:
