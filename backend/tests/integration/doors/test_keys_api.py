@@ -315,6 +315,7 @@ class TestAudit:
             ("GET", "/api/v1/memory/entries/fa-1/history", None),
             ("PATCH", "/api/v1/threads/t1", {"title": "home", **named}),
             ("PATCH", "/api/v1/users/ann/preferences", {}),
+            ("POST", "/api/v1/memory/notes", {"name": "home", "text": "Berlin", "replace": True, **named}),
             ("POST", "/api/v1/threads/t1/messages", {"content": "where do I live?"}),
             ("POST", "/api/v1/threads/t2/messages", {"content": "where do I live?", **named}),
             ("POST", "/v1/chat/completions", {"messages": [{"role": "user", "content": "x"}], "user": "ann"}),
@@ -330,6 +331,7 @@ class TestAudit:
             [by, "read", None, "fa-1", 200, owner],
             [by, "changed", "ann", None, 200, None],
             [by, "changed", "ann", None, 200, None],
+            [by, "changed", "ann", None, 201, None],
             [by, "chatted", "ann", None, 503, None],
             [by, "chatted", "ann", None, 503, None],
         ]
