@@ -1,7 +1,8 @@
 """Files of presets and preferences: written to the vault, and imported when a person changes them."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, field
 
 from recollect.domain.identity import text_digest
 from recollect.domain.job import Job
@@ -15,10 +16,14 @@ from recollect.domain.people import (
     render_people_file,
 )
 from recollect.domain.vault_file import FileStamp, VaultFile
+from recollect.errors import StorageUnavailable
 from recollect.infra.journal.people import SqlPresetStore
 from recollect.infra.vault import Vault
 from recollect.service.vault.reader import queue_changed, without_copies, written_digests
 from recollect.service.vault.transcripts import EditReports
+
+_OF_A_USER = "a user's preferences.md: the log says which"
+_MOST_TOLD = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +38,14 @@ class PeopleFiles:
     store: SqlPresetStore
     vault: Vault
     reports: EditReports
+    _not_applied: dict[str, tuple[str, str]] = field(default_factory=dict)
+    """By path, a file's digest and what health says of it: nothing that a person wrote."""
+
+    def problem(self) -> str | None:
+        """Which files are not applied, and what to do; None if all are. Names presets only: other paths name a user."""
+        told = sorted({said for _, said in self._not_applied.values()})
+        more = f"; and {len(told) - _MOST_TOLD} more" if len(told) > _MOST_TOLD else ""
+        return f"not applied, mend or remove it: {'; '.join(told[:_MOST_TOLD])}{more}" if told else None
 
     async def handle(self, job: Job) -> None:
         """The handler of jobs for people's files."""
@@ -69,6 +82,7 @@ class PeopleFiles:
 
     async def _write(self, known: PeopleFile, old: frozenset[str] = frozenset()) -> None:
         """`old` are digests of versions that the file had before."""
+        self._not_applied.pop(known.path, None)
         path, ours = known.path, known.digests | old
         if known.holds is None:
             conflict = await self.vault.remove_file(path, ours)
@@ -101,14 +115,18 @@ class PeopleFiles:
         except ValueError as error:
             why = f"not applied, and what was in force before stays so: {error}"
             self.reports.not_read_once(path, found.digest, why)
+            said = "the log says why" if found.is_whole else str(error)
+            said = f"{path}: {said}" if path.split("/")[1] == "presets" else _OF_A_USER
+            self._not_applied[path] = found.digest, said
             return
+        self._not_applied.pop(path, None)
         await self.store.apply_file(path, holds, found.digest)
         self.reports.tell(path, "was written by hand and is in force")
 
     async def _read(self, path: str, found: VaultFile) -> Preset | Preferences:
         """Raises ValueError, in words, where it can't be read or another file holds the same."""
         if not found.is_whole:
-            raise ValueError("the file is not UTF-8 text, or far too long")
+            raise ValueError(f"the file is not UTF-8 text, or longer than {PEOPLE_BYTES:,} bytes")
         holds, _ = read_people_file(path, found.text)
         other = await self.store.path_of(holds)
         if other not in (None, path) and await self.vault.look(str(other), 1) is not None:
@@ -122,6 +140,11 @@ class PeopleFiles:
         return await written_digests(self.store)
 
     async def look_at(self, paths: Iterable[str]) -> dict[str, FileStamp]:
+        for path, (digest, _) in tuple(self._not_applied.items()):
+            with suppress(StorageUnavailable):  # The sweep reports it.
+                found = await self.vault.look(path, PEOPLE_BYTES)
+                if found is None or found.digest != digest:
+                    self._not_applied.pop(path, None)
         return await queue_changed(self.store, self.vault, paths, PEOPLE_BYTES, self.reports)
 
     async def let_go(self, paths: Iterable[str]) -> None:

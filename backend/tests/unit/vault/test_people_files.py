@@ -8,7 +8,14 @@ import pytest
 
 from recollect.domain.identity import text_digest
 from recollect.domain.job import PEOPLE
-from recollect.domain.people import Preferences, Preset, parse_preset, render_preferences, render_preset
+from recollect.domain.people import (
+    PEOPLE_BYTES,
+    Preferences,
+    Preset,
+    parse_preset,
+    render_preferences,
+    render_preset,
+)
 from recollect.service.rebuild import RebuildReport, rebuild_people
 from recollect.service.vault.people_files import PeopleFiles
 from tests.contract.journals import Journal
@@ -107,6 +114,31 @@ async def test_a_file_that_cannot_be_read_is_reported_once_and_the_last_good_one
     assert house.reports.unreadable == 1
     await house.save(PATH, render_preset(replace(PIRATE, instructions="Mended.")))
     assert await house.instructions() == "Mended."
+
+
+async def test_health_names_a_preset_that_is_not_applied_until_it_is_mended_or_gone(house: House) -> None:
+    await house.put()
+    assert house.files.problem() is None
+    await house.save(PATH, "x" * (PEOPLE_BYTES + 1))
+    await house.save("default/presets/odd.md", "---\ntemperature: [a private word\n---\n")
+    await house.save(ANNS, "---\nstrategies: [a private word\n---\n")
+    told = house.files.problem() or ""
+    assert f"{PATH}: the file is not UTF-8 text, or longer than 4,000,000 bytes" in told
+    assert "default/presets/odd.md: the log says why" in told
+    assert "a user's preferences.md: the log says which" in told
+    assert [word for word in ("ann", "private") if word in told] == []
+    await house.save(PATH, render_preset(PIRATE))
+    await house.save(ANNS, render_preferences(Preferences("default", "ann")))
+    assert PATH not in (house.files.problem() or "")
+    assert "preferences" not in (house.files.problem() or "")
+    del house.vault.files["default/presets/odd.md"]
+    await house.edits.sweep()
+    assert house.files.problem() is None
+    await house.save(PATH, "nonsense")
+    await house.put()
+    assert house.files.problem() is not None
+    await house.put(replace(PIRATE, persona="Hook"))
+    assert house.files.problem() is None
 
 
 async def test_an_unreadable_file_is_kept_beside_when_the_api_changes_the_preset(house: House) -> None:

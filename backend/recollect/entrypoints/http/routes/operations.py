@@ -94,6 +94,7 @@ async def health(home: Home) -> JSONResponse:
         home.watcher.problem,
         home.entry_files.problem,
         home.prompt_texts.problem,
+        home.people_files.problem,
         lambda: home.tuning.problem,
         lambda: index_problem(indexer),
         lambda: meaning_problem(indexer),
