@@ -8,7 +8,7 @@ from collections.abc import Callable, Hashable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from urllib.parse import urlsplit
 
-from recollect.errors import InvalidInput
+from recollect.errors import InvalidInput, TooMuchQueued
 
 _LONGEST = 8192
 _UNSAFE = re.compile(r"[\x00-\x20\x7f\\]")
@@ -20,8 +20,9 @@ _GLOBAL_IPV6 = ipaddress.ip_network("2000::/3")
 _6TO4 = ipaddress.ip_network("2002::/16")
 _NAT64 = ipaddress.ip_network("64:ff9b::/96")
 _INSIDE = "must not lead to this machine or a private network"
-_THREADS = 16
-"""Of their own: a lookup can't be stopped, and slow ones must not keep anything else waiting."""
+_THREADS = 128
+"""At most, of their own: a lookup can't be stopped, and slow ones must not keep anything else waiting."""
+_TOO_SLOW = "its host could not be looked up in time"
 
 
 def resolved(host: str) -> Sequence[str]:
@@ -41,45 +42,69 @@ class Addresses:
         allow_private: bool = False,
         resolve: Callable[[str], Sequence[str]] = resolved,
         seconds: float = 5.0,
+        threads: int = _THREADS,
     ) -> None:
         """With `allow_private` every http: and https: URL may. All of a request are looked up in so many seconds."""
         self._allow_private = allow_private
         self._resolve = resolve
         self._seconds = seconds
-        self._threads = ThreadPoolExecutor(_THREADS, "resolve")
+        self._most = threads
+        self._threads = ThreadPoolExecutor(threads, "resolve")
         self._under_way: dict[Hashable, asyncio.Future[Sequence[str]]] = {}
         """By user: one at a time, so that slow names of one keep nobody else waiting."""
 
     async def check(self, links: Iterable[tuple[str, str]], user: Hashable) -> None:
         """Of the places and URLs of a request, raises InvalidInput for one that is not https, is ambiguous, or leads
-        inside; it says why, and names the place.
+        inside; it says why, and names the place. Raises TooMuchQueued if other users' lookups left no thread in time.
         """
-        place, seen = "", set[str | None]([None])
-        try:
-            async with asyncio.timeout(self._seconds):
-                for link in links:
-                    place, url = link
-                    if (host := self._named_host(url)) not in seen:
-                        await self._look_up(str(host), user)
-                        seen.add(host)
-        except TimeoutError:
-            raise InvalidInput(f"{place}: its host could not be looked up in time", field=place) from None
-        except ValueError as error:
-            raise InvalidInput(f"{place}: {error}", field=place) from None
+        seen = set[str | None]([None])
+        ends = asyncio.get_running_loop().time() + self._seconds
+        for place, url in links:
+            try:
+                if (host := self._named_host(url)) not in seen:
+                    await self._look_up(str(host), user, ends)
+                    seen.add(host)
+            except ValueError as error:
+                raise InvalidInput(f"{place}: {error}", field=place) from None
+            except TooMuchQueued:
+                raise TooMuchQueued(
+                    f"{place}: too many hosts are being looked up: try again", field=place
+                ) from None
 
     def _named_host(self, url: str) -> str | None:
         is_allowed = self._allow_private and url.lower().startswith(("http://", "https://"))
         return None if is_allowed else _named_host(url)
 
-    async def _look_up(self, host: str, user: Hashable) -> None:
+    async def _look_up(self, host: str, user: Hashable, ends: float) -> None:
         while (before := self._under_way.get(user)) is not None:
-            await asyncio.wait([before])
-        looking = asyncio.get_running_loop().run_in_executor(self._threads, self._resolve, host)
-        self._under_way[user] = looking
+            if not await _is_done(before, ends):
+                raise ValueError(_TOO_SLOW)
+        job = self._threads.submit(self._resolve, host)
+        looking = self._under_way[user] = asyncio.wrap_future(job)
         looking.add_done_callback(lambda _: self._under_way.pop(user))
-        found = await asyncio.shield(looking)
-        if not all(_is_outside(ipaddress.ip_address(address.partition("%")[0])) for address in found):
+        looking.add_done_callback(_consume)
+        try:
+            is_done = await _is_done(looking, ends)
+        finally:
+            job.cancel()  # Stops it only if no thread has begun.
+        if job.cancelled() and len(self._under_way) > self._most:
+            raise TooMuchQueued
+        if not is_done:
+            raise ValueError(_TOO_SLOW)
+        if not all(_is_outside(ipaddress.ip_address(address.partition("%")[0])) for address in job.result()):
             raise ValueError(_INSIDE)
+
+
+async def _is_done(looking: asyncio.Future[Sequence[str]], ends: float) -> bool:
+    """Wait for a lookup until that time of the loop."""
+    left = ends - asyncio.get_running_loop().time()
+    return bool((await asyncio.wait([looking], timeout=max(0, left)))[0])
+
+
+def _consume(looking: asyncio.Future[Sequence[str]]) -> None:
+    """Nobody may wait for it any longer: its error is no "exception was never retrieved"."""
+    if not looking.cancelled():
+        looking.exception()
 
 
 def _is_outside(address: ipaddress.IPv4Address | ipaddress.IPv6Address) -> bool:

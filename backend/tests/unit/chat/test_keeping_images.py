@@ -1,6 +1,7 @@
 """Keeping and forgetting images: never gone while a turn shows them, never left when none does."""
 
 import asyncio
+import gc
 import threading
 from collections.abc import Iterator
 
@@ -10,7 +11,7 @@ from recollect.domain.access import Caller
 from recollect.domain.images import data_url, image_name, reference
 from recollect.domain.model import Append, JsonObject, NewTurn, ThreadRef
 from recollect.domain.paths import transcript_path
-from recollect.errors import InvalidInput, StorageUnavailable
+from recollect.errors import InvalidInput, StorageUnavailable, TooMuchQueued
 from recollect.infra.addresses import Addresses
 from recollect.infra.image_files import ImageFiles
 from recollect.service.vault.images import Images, add_turn_with_images
@@ -170,3 +171,60 @@ async def test_all_links_of_a_request_have_one_time_limit(
             await images.taken_out(ThreadRef("default", "ann", "t"), turns)
     await eventually(lambda: names.asked)
     assert names.asked == ["slow0.example"]
+
+
+async def test_hanging_names_of_many_users_at_once_keep_no_other_waiting(names: SlowNames) -> None:
+    resolving = Addresses(resolve=names, seconds=60)
+    hanging = [
+        asyncio.create_task(resolving.check([("parts[0]", f"https://slow{n}.example/")], f"user {n}"))
+        for n in range(64)
+    ]
+    await eventually(lambda: len(names.asked) == 64)
+    await resolving.check([("parts[0]", "https://cats.example/")], "bob")
+    names.answer.set()
+    await asyncio.gather(*hanging)
+
+
+async def test_when_all_threads_look_up_a_link_waits_its_time_and_is_refused_as_too_much(
+    names: SlowNames,
+) -> None:
+    resolving = Addresses(resolve=names, seconds=1, threads=1)
+    anns = asyncio.create_task(resolving.check([("parts[0]", "https://slow.example/")], "ann"))
+    await eventually(lambda: names.asked)
+    with pytest.raises(TooMuchQueued, match=r"parts\[0\]: .*try again"):
+        await resolving.check([("parts[0]", "https://cats.example/")], "bob")
+    with pytest.raises(InvalidInput, match="could not be looked up in time"):
+        await anns
+    names.answer.set()
+
+    async def is_looked_up() -> bool:
+        try:
+            await resolving.check([("parts[0]", "https://dogs.example/")], "bob")
+        except (InvalidInput, TooMuchQueued):  # On a busy machine.
+            return False
+        return True
+
+    await eventually(is_looked_up)
+    assert "cats.example" not in names.asked, "nobody waits for it any longer"
+
+
+async def test_a_lookup_that_fails_after_its_request_gave_up_is_no_error_of_the_loop() -> None:
+    ends, failed = threading.Event(), threading.Event()
+    told: list[object] = []
+    asyncio.get_running_loop().set_exception_handler(lambda loop, context: told.append(context["message"]))
+
+    def failing(host: str) -> list[str]:
+        failed.set()
+        ends.wait(60)
+        raise RuntimeError("no resolver")
+
+    resolving = Addresses(resolve=failing, seconds=1)
+    asked = asyncio.create_task(resolving.check([("parts[0]", "https://slow.example/")], "ann"))
+    await asyncio.to_thread(failed.wait, 60)
+    with pytest.raises(InvalidInput, match="in time"):
+        await asked
+    ends.set()
+    await eventually(lambda: not resolving._under_way)
+    del asked
+    gc.collect()
+    assert told == []
