@@ -60,15 +60,15 @@ def edited(known: KnownEntry, edit: EntryEdit, now: int) -> KnownEntry:
             extra[PINNED] = YES
     if edit.rewords:
         title, text = _said(entry.title, entry.text, edit)
-        extra |= theirs(now)
+        extra |= theirs(now if edit.asserts else None)
         entry = replace(entry, title=title, text=text, when=entry.when if edit.when is None else edit.when)
     entry = replace(entry, extra=extra)
     return replace(known, entry=holding_again(entry) if edit.asserts else entry)
 
 
-def theirs(at: int) -> dict[str, str]:
-    """The marks of words that a person wrote, and when."""
-    return {EDITED: YES, CORRECTED: write_time(at)}
+def theirs(at: int | None) -> dict[str, str]:
+    """The marks of words that a person wrote, and when; None: they changed only the time that it was said."""
+    return {EDITED: YES} if at is None else {EDITED: YES, CORRECTED: write_time(at)}
 
 
 def in_step(entry: Entry, before: Entry) -> Entry:

@@ -192,9 +192,10 @@ def as_theirs(entry: Entry, before: Entry | None, at: int) -> Entry:
     """
     if before is not None and _unpinned(entry) == _unpinned(before):
         return entry
+    dated = before is not None and _unpinned(replace(entry, when=before.when)) == _unpinned(before)
     if before is not None:
         entry = _with_origin(in_step(entry, before), before)
-    entry = replace(entry, extra={**entry.extra, **theirs(at)})
+    entry = replace(entry, extra={**entry.extra, **theirs(None if dated else at)})
     if before is not None and entry.text != before.text and _end(entry) == _end(before):
         return holding_again(entry)
     return entry

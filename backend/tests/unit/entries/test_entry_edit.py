@@ -1,10 +1,14 @@
 """What a person changes in an entry is theirs; what they don't name stays."""
 
+from dataclasses import replace
+
 import pytest
 
 from recollect.domain.entries import edit
 from recollect.domain.entries.edit import EntryEdit
 from recollect.domain.entries.entry import KnownEntry
+from recollect.domain.markdown.revision import as_theirs
+from recollect.domain.recall.rows import corrected_at
 from tests.unit.made_entries import DAY, WHEN, known
 
 NOW = WHEN + 9 * DAY
@@ -35,9 +39,15 @@ def test_confirming_the_words_as_they_are_makes_them_a_persons() -> None:
     assert edited(known(), EntryEdit(text="Ann lives in Berlin.")).is_edited
 
 
-def test_when_alone_can_be_corrected() -> None:
-    changed = edited(known(), EntryEdit(when=WHEN - 1))
+def test_when_alone_can_be_corrected_and_the_words_are_no_correction_of_now() -> None:
+    before = known(turns=("t-1",))
+    changed = edited(before, EntryEdit(when=WHEN - 1))
     assert (changed.entry.when, changed.entry.text) == (WHEN - 1, "Ann lives in Berlin.")
+    assert (changed.is_edited, changed.said, corrected_at(changed.entry)) == (True, WHEN - 1, 0)
+    by_hand = as_theirs(replace(before.entry, when=WHEN - 1), before.entry, NOW)
+    assert by_hand == changed.entry
+    reworded = edited(before, EntryEdit(text="Ann lives in Porto."))
+    assert edited(reworded, EntryEdit(when=WHEN - 1)).said == NOW, "which they stay once they are"
 
 
 class TestOfTitleAndText:
