@@ -3,15 +3,17 @@
 import json
 import sqlite3
 from contextlib import closing
+from dataclasses import replace
 
 import pytest
 
-from recollect.domain.entries.entry import CASES, FACTS, EntryChange, KnownEntry, Source
+from recollect.domain.entries.entry import CASES, FACTS, LAPSES, EntryChange, KnownEntry, Source
 from recollect.domain.forgetting import NOTE, OVERWRITE, SETTLE, Derived, Task
 from recollect.domain.identity import key_within_user
 from recollect.domain.job import ENTRIES, PURGE, TRANSCRIBE, JobSpec
+from recollect.domain.markdown.front_matter import write_time
 from recollect.domain.model import Append, Entry, NewTurn, ThreadRef
-from recollect.domain.strategy import STRATEGY
+from recollect.domain.strategy import STRATEGY, lapse_job
 from recollect.infra.journal.forget.forgetting import SqlForgetting
 from recollect.infra.journal.forget.proof import free_pages
 from tests.contract.journals import Journal
@@ -78,6 +80,28 @@ async def test_of_a_note_the_file_goes_first_and_then_what_came_late(
         )  # fmt: skip
     assert (first.lane, first.payload.get("waits")) == (second.lane, None)
     assert second.payload["waits"] is True
+
+
+async def test_no_job_waits_for_a_forgotten_fact_to_lapse(journal: Journal, store: SqlForgetting) -> None:
+    ann = [ThreadRef("default", "ann", thread) for thread in ("t1", "t2", "t3")]
+
+    async def lapsing() -> list[str]:
+        return [job.lane for job in await journal.waiting() if job.lane == f"lapses:{ANN}"]
+
+    for thread in ann:
+        await journal.add(thread.thread_id, "one", user_id="ann")
+        source = Source("ann", thread.thread_id, "t-1")
+        link, about = f"threads/{thread.thread_id}/0001#^t-1", {LAPSES: write_time(START + 9)}
+        entry = Entry(
+            f"fa-{thread.thread_id}", "x", "x", START, (link,), extra=about if thread != ann[2] else {}
+        )
+        known = KnownEntry("default", ANN, FACTS, entry, (source,), "c-1", "facts")
+        change = EntryChange("default", ANN, "extraction", "read", (known,))
+        await journal.entries.apply(replace(change, extra_jobs=(lapse_job(ANN, 9),)))
+    await store.forget_turns(ann[0], ["t-1"])
+    assert await lapsing(), "another fact lapses"
+    await journal.delete("t2", user_id="ann")
+    assert await lapsing() == []
 
 
 async def test_a_forgetting_waits_for_its_files(journal: Journal, store: SqlForgetting) -> None:

@@ -11,6 +11,7 @@ from recollect.domain.forgetting import Derived
 from recollect.domain.identity import thread_key, turn_id
 from recollect.domain.model import ThreadRef
 from recollect.domain.paths import file_name, owner_folder
+from recollect.domain.strategy import own_lane
 from recollect.infra.journal.entries import CITING, CITING_TURNS
 from recollect.infra.journal.entry_changes import EntryWriter
 from recollect.infra.journal.entry_rows import known_of, stored_entry
@@ -33,6 +34,12 @@ DELETE FROM entry_history WHERE pk IN (
         OR (e.owner LIKE :agents AND instr(h.entry_json, :of_agent)))
     AND (:anchors IS NULL OR EXISTS (SELECT 1 FROM json_each(:anchors) WHERE instr(h.entry_json, value)))
 )"""
+
+
+NOTHING_LAPSES = """
+DELETE FROM jobs WHERE lane = :lane AND state != 'running' AND NOT EXISTS (
+    SELECT 1 FROM entries WHERE space = :space AND owner = :owner AND kind = 'facts'
+    AND json_extract(extra_json, '$.lapses') IS NOT NULL)"""
 
 
 def forget_derived(
@@ -68,6 +75,9 @@ def remove_entries(
             remove=tuple(known.entry_id for known in theirs),
         )
         EntryWriter(connection, change, now).apply()
+        connection.execute(
+            NOTHING_LAPSES, {"space": space, "owner": owner, "lane": own_lane("lapses", owner)}
+        )
     return Derived(
         {owner: tuple(known.entry_id for known in theirs) for owner, theirs in by_owner.items()},
         tuple(dict.fromkeys(known.path for known in gone if known.path)),
