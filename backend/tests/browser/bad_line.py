@@ -44,8 +44,9 @@ class BadLine:
         with suppress(OSError):  # It was hung up.
             while True:
                 client, _ = self._listener.accept()
+                self._ends.append(client)
                 server = socket.create_connection((self._server.hostname, self._server.port))
-                self._ends += (client, server)
+                self._ends.append(server)
                 self._start(partial(_pass_on, client, server))
                 self._start(partial(_pass_on, server, client))
 

@@ -73,7 +73,11 @@ class Attacker:
     def connected(self, begun: bytes = b"") -> socket.socket:
         host, _, port = self.target.address.removeprefix("http://").rpartition(":")
         client = socket.create_connection((host, int(port)), timeout=20)
-        client.sendall(begun)
+        try:
+            client.sendall(begun)
+        except OSError:
+            client.close()
+            raise
         return client
 
     def send(self, pieces: Iterable[bytes], *expected: int) -> int:

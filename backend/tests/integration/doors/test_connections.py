@@ -44,7 +44,11 @@ def fair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 def connected(server: Server, begun: bytes = b"") -> socket.socket:
     host, _, port = server.address.removeprefix("http://").rpartition(":")
     client = socket.create_connection((host, int(port)), timeout=20)
-    client.sendall(begun)
+    try:
+        client.sendall(begun)
+    except OSError:
+        client.close()
+        raise
     return client
 
 
