@@ -298,12 +298,15 @@ def _call(call: JsonObject) -> JsonObject:
 
 def _arguments(text: str) -> str:
     """Servers decode them: they hold no control token afterwards either."""
+    encoded = without_control_tokens(text)
+    if encoded == text and "\\" not in text:
+        return text
     try:
         given = json.loads(text)
         escaped = without_control_tokens_in(given)
         return text if escaped == given else json.dumps(escaped, ensure_ascii=False)
     except (ValueError, RecursionError):
-        return without_control_tokens(text)
+        return encoded
 
 
 def _result(turn: Turn) -> str | list[JsonObject]:
