@@ -115,6 +115,16 @@ class TestPresets:
             ]
         assert [answer.status_code for answer in refused] == [403, 403, 403]
 
+    async def test_health_names_a_file_of_50_mb_and_what_to_do(self, home: Home) -> None:
+        path = home.app.settings.vault_path / "default/presets/huge.md"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(b"x" * 50_000_000)
+        await home.app.vault_sweep.catch_up(home.app.jobs)
+        degraded = (await home.client.get("/health")).json()["degraded"]
+        assert [
+            said for said in degraded if "mend or remove it: default/presets/huge.md: the file is" in said
+        ]
+
     async def test_a_thread_with_an_unknown_preset_is_told_the_known_ones(self, home: Home) -> None:
         await put(home, "pirate")
         answer = await home.client.post("/api/v1/threads", json={"thread_id": "t1", "preset": "corsair"})
