@@ -22,6 +22,8 @@ _MOST_OVER = 50
 _ALIKE = np.float32(0.5)
 """A query that is about one entry is about another that has so much of its relevance."""
 _A_LITTLE = np.float32(0.001)
+_RESTATED = 0.5
+"""Share of an entry's words in a turn from which the entry repeats the turn."""
 
 
 def brought(corpus: Corpus, view: View, values: Floats, holds: Floats) -> Floats:
@@ -188,8 +190,8 @@ def ends_of_turns(
     """When what a turn says ceased to hold, or was corrected by a person since, by its facts and plans; 0 while it holds.
 
     First: for turns with no valid entry left, the latest end. Second: for the other turns, the end of the entry that
-    answers the query, unless a valid one answers it better. Third: what a person wrote instead, and the turns that it
-    ends.
+    answers the query, unless a valid one answers it better; for an assistant's turns likewise, of the entries that they
+    tell. Third: what a person wrote instead, and the turns that it ends.
     """
     pairs, size, moment = corpus.entry_sources(view), view.size, now or _NEVER
     entries, turns = pairs.entries, pairs.turns
@@ -211,7 +213,27 @@ def ends_of_turns(
     np.maximum.at(asked, ended.turns[answering], ends[answering])
     wholly, in_part = np.where(holds, 0, latest), np.where(holds & (lost >= kept), asked, 0)
     instead = is_corrected & ~is_over & (relevance[entries] > 0) & (wholly + in_part > 0)[turns]
-    return wholly, in_part, pairs.where(instead)
+    return wholly, np.maximum(in_part, _ends_of_answers(corpus, view, own, moment)), pairs.where(instead)
+
+
+def _ends_of_answers(corpus: Corpus, view: View, own: Floats, moment: int) -> Times:
+    """For an assistant's turn, the end of the entry that it tells and that the query is about, if it was said before."""
+    size, ends = view.size, np.zeros(view.size, np.int64)
+    times, until = corpus.times[:size], corpus.until[:size]
+    told = np.flatnonzero(corpus.is_statement[:size] & ~corpus.shows_facts[:size] & view.there & (own > 0))
+    is_over = (until > 0) & (until <= moment)
+    told = told[np.lexsort((is_over[told], own[told]))][-_MOST_OVER:]
+    answers = corpus.of_assistant[:size] & view.there
+    for place in told.tolist() if is_over[told].any() else ():
+        words = _words_told(view.rows[place])
+        found = [corpus.postings[word].rows for word in words if word in corpus.postings]
+        among = np.concatenate((*found, np.zeros(0, np.int32)))
+        among = among[among < size]
+        rows, shared = np.unique(among[answers[among]], return_counts=True)
+        then = (times[rows] >= times[place]) & ((until[place] == 0) | (times[rows] < until[place]))
+        says = then & (shared >= _RESTATED * len(words)) & (own[place] >= _ALIKE * own[rows])
+        ends[rows[says]] = until[place] if is_over[place] else 0
+    return ends
 
 
 _NOT_BESIDE = np.float32(0.25)
@@ -240,8 +262,6 @@ def lifted(stand_ins: EntrySources, total: Floats) -> Floats:
     return gained
 
 
-_RESTATED = 0.5
-"""Share of an entry's words in a turn from which the entry repeats the turn."""
 _LOOKED_AT = 4_000
 """Characters of a turn."""
 
@@ -263,5 +283,9 @@ def with_sources(entry: IndexRow, turns: Sequence[IndexRow]) -> IndexRow:
 def restates(entry: IndexRow, turns: Sequence[IndexRow]) -> bool:
     """Whether an entry says little that these turns do not say: names and dates in it are theirs already."""
     said = set(words_in(" ".join(f"{turn.sender} {turn.text[:_LOOKED_AT]}" for turn in turns)))
-    told = set(words_in(entry.text)) - set(words_in(entry.sender))
+    told = _words_told(entry)
     return len(told & said) >= _RESTATED * len(told)
+
+
+def _words_told(entry: IndexRow) -> set[str]:
+    return set(words_in(entry.text)) - set(words_in(entry.sender))

@@ -8,7 +8,7 @@ from recollect.domain.entries.entry import EPISODES, PROFILE
 from recollect.domain.recall.hits import Hit, Ranked, Scope, Selection
 from recollect.domain.recall.query import read_query
 from recollect.domain.recall.rows import IndexRow
-from tests.unit.made_rows import MINUTE, T0, corpus_of, found, remembered, said, scores_of, unit
+from tests.unit.made_rows import MINUTE, T0, answered, corpus_of, found, remembered, said, scores_of, unit
 
 TALK = (
     said(1, "My sister moved to Porto last week", tags=("home",)),
@@ -84,6 +84,7 @@ def test_a_fact_that_ended_takes_the_place_of_its_message_and_says_when() -> Non
 FLAT = said(1, "We live in Porto in a flat with a balcony near the river, and I swim every morning")
 PORTO = remembered("fa-1", "Ann lives in Porto", "t1:1", until=T0 + 7)
 SWIMS = remembered("fa-2", "Ann swims every morning", "t1:1")
+PORTO_ENDS = T0 + 120 * MINUTE
 
 
 @pytest.mark.parametrize(
@@ -101,6 +102,26 @@ def test_a_message_says_when_what_is_asked_of_it_ceased_to_hold(
 ) -> None:
     chosen = found(corpus_of((FLAT, said(2, "Else"), *facts)), query)
     assert [(hit.row.row_id, hit.until) for hit in chosen] == [("t1:1", until)]
+
+
+@pytest.mark.parametrize(
+    ("text", "query", "minutes", "until"),
+    [
+        ("You live in Porto.", "Where do I live?", 60, PORTO_ENDS),
+        ("You live in Porto, and you swim every morning.", "Where do I live?", 60, PORTO_ENDS),
+        ("You live in Porto, and you swim every morning.", "When do I swim in the morning?", 60, 0),
+        ("The bridges of Porto are old, and the river is wide.", "How old are the bridges of Porto?", 60, 0),
+        ("Many people live alone these days.", "Who lives alone these days?", 60, 0),
+        ("You live in Porto.", "Where do I live?", 180, 0),
+    ],
+)
+def test_an_assistants_answer_says_when_the_fact_that_it_tells_ceased_to_hold(
+    text: str, query: str, minutes: int, until: int
+) -> None:
+    answer = answered(2, text, thread="t2", timestamp=T0 + minutes * MINUTE)
+    rows = (FLAT, said(1, query, thread="t2"), answer, replace(PORTO, until=PORTO_ENDS), SWIMS)
+    chosen = found(corpus_of((*rows, said(2, "Else"))), query)
+    assert [hit.until for hit in chosen if hit.row.role == "assistant"] == [until]
 
 
 def test_a_message_is_another_version_of_itself_only_when_nothing_of_it_holds() -> None:
