@@ -66,7 +66,7 @@ function Hit({ hit, byMeaning, section, query, chosen }) {
         ${hit.sender_id && html`<span class="muted">${hit.sender_id}</span>`}
         <time class="row-time" datetime=${new Date(hit.timestamp).toISOString()} title=${fullTime(hit.timestamp)}>${shortDay(hit.timestamp)}${hit.until ? ` until ${shortDay(hit.until)}` : ""}</time>
       </span>
-      <span class="hit-text">${hit.text}</span>
+      <span class="hit-text">${[hit.text, ...hit.said].join("\n")}</span>
     </a>
     <details class="why">
       <summary>Why: score ${hit.score.toFixed(2)}</summary>

@@ -162,7 +162,10 @@ class Doors:
             "now": query.asked_at,
         }
         found = await self._client.call("POST", "/api/v1/memory/search", json=body)
-        hits = [_counted(hit["type"], hit["text"], hit["message_ids"]) for hit in found["hits"]]
+        hits = [
+            _counted(hit["type"], "".join((hit["text"], *hit["said"])), hit["message_ids"])
+            for hit in found["hits"]
+        ]
         return Answer(hits, tuple(found["degraded"]))
 
     async def _ask_another_ranking(self, query: Query, variant: str) -> Answer:

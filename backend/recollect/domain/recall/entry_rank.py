@@ -144,13 +144,16 @@ def _instead(place: int, linked: Mapping[int, Sequence[int]], holds: Floats) -> 
     return found
 
 
-_AS_WELL = np.float32(0.7)
+AS_WELL = np.float32(0.7)
 """A fact with so much of a turn's relevance says what is asked for as well as the turn does."""
+_NOT_BESIDE = np.float32(0.25)
+"""A fact with so much of the relevance of its turn, or of the score of an episode, is not beside the point."""
 
 
-def told(corpus: Corpus, view: View, own: Floats) -> EntrySources:
-    """What a fact, a plan or a line of the profile stands for: turns that it came from, where it answers as well as they
-    do; a line of the profile and the facts that it shows, the one for the other.
+def told(corpus: Corpus, view: View, own: Floats, holds: Floats) -> EntrySources:
+    """What a fact, a plan or a line of the profile stands for: turns that it came from, unless it is beside the point, or
+    has ended or was written by a person and does not answer as well; a line of the profile and the facts that it shows,
+    the one for the other.
 
     Of several that came from one turn, the most relevant does.
     """
@@ -161,7 +164,8 @@ def told(corpus: Corpus, view: View, own: Floats) -> EntrySources:
     relevant[lines.turns] = 0
     best = pairs.best_of_entries(relevant)
     answers = (relevant[entries] > 0) & (relevant[entries] >= best[turns])
-    answers &= relevant[entries] >= _AS_WELL * own[turns]
+    leads = (holds[entries] >= 0) & (corpus.corrected[entries] == 0)
+    answers &= relevant[entries] >= np.where(leads, _NOT_BESIDE, AS_WELL) * own[turns]
     return EntrySources.of_pairs(
         np.concatenate((entries[answers], lines.entries)), np.concatenate((turns[answers], lines.turns))
     )
@@ -176,7 +180,7 @@ def _lines_and_facts(corpus: Corpus, view: View, own: Floats) -> EntrySources:
         named = (corpus.places.get(name, view.size) for name in view.rows[line].shows)
         facts = [place for place in named if place < view.size and view.there[place]]
         best = max(facts, key=lambda place: float(own[place]), default=line)
-        if len(facts) == 1 or (facts and own[best] >= _AS_WELL * own[line]):
+        if len(facts) == 1 or (facts and own[best] >= AS_WELL * own[line]):
             pairs.append((best, line))
         else:
             pairs += [(line, fact) for fact in facts]
@@ -234,10 +238,6 @@ def _ends_of_answers(corpus: Corpus, view: View, own: Floats, moment: int) -> Ti
         says = then & (shared >= _RESTATED * len(words)) & (own[place] >= _ALIKE * own[rows])
         ends[rows[says]] = until[place] if is_over[place] else 0
     return ends
-
-
-_NOT_BESIDE = np.float32(0.25)
-"""A fact with so much of an episode's score is not beside the point."""
 
 
 def behind_facts(corpus: Corpus, view: View, asked: Floats, total: Floats) -> Floats:

@@ -12,17 +12,16 @@ from recollect.domain.entries.entry import EPISODES, PROFILE
 from recollect.domain.paths import AGENT
 from recollect.domain.recall.corpus import Corpus
 from recollect.domain.recall.corpus_view import View
-from recollect.domain.recall.entry_rank import restates, with_sources
+from recollect.domain.recall.entry_rank import AS_WELL, restates, with_sources
 from recollect.domain.recall.passages import best_passage
 from recollect.domain.recall.rank import Floats, Scores
-from recollect.domain.recall.rows import TURN, IndexRow
+from recollect.domain.recall.rows import TURN, IndexRow, sameness
 
 Mode = Literal["hybrid", "keyword", "vector"]
 RowType = Literal[
     "turn", "stretch", "note", "episode", "episodes", "fact", "facts", "foresight", "profile", "case", "cases"
 ]
 _SINGULAR = {"episodes": "episode", "facts": "fact", "cases": "case"}
-_ENTRY = "entry"
 STRETCH = "stretch"
 """A turn with those around it, as one hit."""
 PASSAGE_CHARS = 800
@@ -38,15 +37,12 @@ _SLICE = 2_000
 """So many rows are put in order at first, more where these say too little."""
 _MERGED_IDS = 20
 """So many messages that say the same are named in one hit."""
-_LONG = 2_000
-"""Characters above which a text repeats another only where every one of them is the same."""
 _LEAST_MORE_TOKENS = 20
 """Less than this makes no passage longer."""
 _SAMPLE_CHARS = 10_000
 """By so much of a text it is judged how many tokens its characters make."""
 _CHARS_AT_ONCE = 50_000
 """Looked through in one go: other threads must not wait long."""
-_PUNCTUATION = ".,;:!?…\"'()“”‘’«»。，、；：！？（）「」"  # noqa: RUF001
 _unspaced = re.compile(
     "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\uf900-\ufaff]"
 ).findall
@@ -118,6 +114,8 @@ class Hit:
     """When the row, or the part the query asks about, stops being valid; 0: unknown."""
     repeated: int = 0
     """How many other rows say the same; the ids of the first of them are among `message_ids`."""
+    said: list["Hit"] = field(default_factory=list)
+    """Of a fact, a plan or a line of the profile: the turns that it stands for, where it does not answer as well."""
 
 
 @dataclass(slots=True)
@@ -313,19 +311,6 @@ def _eligible(ranked: "Ranked", mode: Mode) -> npt.NDArray[np.bool_]:
     return by_meaning if mode == "vector" else by_words | by_meaning
 
 
-def _sameness(row: IndexRow) -> tuple[str, ...]:
-    """Equal for rows in which the same one says the same words, whatever the case, spaces and punctuation; for
-    entries of different kinds that tell the same of the same one.
-
-    No looser: two long texts that differ in one number are news, not a repetition.
-    """
-    if len(row.text) > _LONG:
-        return row.type, row.role, row.sender, row.text
-    kind = _ENTRY if row.is_entry else row.type
-    plain = [word.strip(_PUNCTUATION) for word in row.text.casefold().split()]
-    return kind, row.role, row.sender, " ".join(filter(None, plain)) or row.text
-
-
 @dataclass(frozen=True, slots=True)
 class Ranked:
     """An owner's rows at one moment, scored."""
@@ -360,31 +345,42 @@ class Ranked:
         for places, row in _candidates(self, selection, without):
             if len(said) >= selection.top_k or tried >= selection.top_k * _LOOK_FURTHER or left == 0:
                 break
-            key = _sameness(row)
+            key = sameness(row)
             if (twin := said.get(key)) is not None:
                 _merge(twin, row, places)
                 continue
             tried += 1
-            text, passage = _shown(row.text, self.words, selection)
+            hit = self._hit(places, row, selection)
             if left is not None:
-                cost = tokens(text)
+                cost = sum(tokens(each.text) for each in (hit, *hit.said))
                 if cost > left:
                     too_long += 1
                     continue
                 left -= cost
-            place = places[0]
-            said[key] = Hit(
-                row=row,
-                text=text,
-                score=round(float(self.scores.total[place]), 4),
-                why=self.scores.why(place),
-                message_ids=list(row.message_ids),
-                passage=passage,
-                embedded=bool(self.view.embedded[place]),
-                places=places,
-                until=row.until or self.scores.ended_in_part.get(place, 0),
-            )
+            said[key] = hit
         return Chosen(list(said.values()), too_long)
+
+    def _hit(self, places: list[int], row: IndexRow, selection: Selection) -> Hit:
+        place, rows = places[0], self.view.rows
+        text, passage = _shown(row.text, self.words, selection)
+        told = (each for each in self.scores.stand_ins.of(place) if not rows[each].is_entry)
+        better = (each for each in told if self._relevance(place) < AS_WELL * self._relevance(each))
+        return Hit(
+            row=row,
+            text=text,
+            score=round(float(self.scores.total[place]), 4),
+            why=self.scores.why(place),
+            message_ids=list(row.message_ids),
+            passage=passage,
+            embedded=bool(self.view.embedded[place]),
+            places=places,
+            until=row.until or self.scores.ended_in_part.get(place, 0),
+            said=[
+                self._hit([each], rows[each], selection)
+                for each in better
+                if selection.scope.takes(rows[each])
+            ],
+        )
 
     def turns_at(self, places: Iterable[int]) -> dict[int, tuple[str, int]]:
         """Of the rows at these places, those that are turns: the thread, and the position in it."""

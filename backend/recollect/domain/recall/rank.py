@@ -162,7 +162,7 @@ def score(
             total += parts.get(name, np.float32(0))
         parts["instead"] = preferred(corpus, view, succeeded, own, holds, total)
         total += parts["instead"]
-        stand_ins = told(corpus, view, own)
+        stand_ins = told(corpus, view, own, holds)
         whole = query.wants_summary or _asks_for_a_time_alone(corpus, view, query, parts["words"])
         wholly, in_part, written = ends_of_turns(corpus, view, own, now)
         parts["sources"] = np.maximum(lifted(stand_ins, total), lifted(written, total))

@@ -97,6 +97,25 @@ class IndexRow:
         return hashlib.sha256("\x00".join(fields).encode()).hexdigest()[:32]
 
 
+_ENTRY = "entry"
+_LONG = 2_000
+"""Characters above which a text repeats another only where every one of them is the same."""
+_PUNCTUATION = ".,;:!?…\"'()“”‘’«»。，、；：！？（）「」"  # noqa: RUF001
+
+
+def sameness(row: IndexRow) -> tuple[str, ...]:
+    """Equal for rows in which the same one says the same words, whatever the case, spaces and punctuation; for
+    entries of different kinds that tell the same of the same one.
+
+    No looser: two long texts that differ in one number are news, not a repetition.
+    """
+    if len(row.text) > _LONG:
+        return row.type, row.role, row.sender, row.text
+    kind = _ENTRY if row.is_entry else row.type
+    plain = [word.strip(_PUNCTUATION) for word in row.text.casefold().split()]
+    return kind, row.role, row.sender, " ".join(filter(None, plain)) or row.text
+
+
 @dataclass(slots=True)
 class StoredRows:
     """All rows of one owner, as they were stored."""

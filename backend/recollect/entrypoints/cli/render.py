@@ -176,7 +176,7 @@ def print_hits(found: Json, user: str) -> None:
         say(
             f"{hit['score']:.2f}  {shown_time(hit['timestamp'])}{end}  {who}  {hit['path'] or hit['thread_id'] or ''}"
         )
-        for line in hit["text"].splitlines():
+        for line in "\n".join((hit["text"], *hit["said"])).splitlines():
             say(f"      {line}")
         why = ", ".join(
             f"{name} {value:.2f}" for name, value in sorted(hit["why"].items(), key=lambda x: -x[1])

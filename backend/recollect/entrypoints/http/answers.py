@@ -135,6 +135,9 @@ class HitAnswer(BaseModel):
     repeated: int = Field(
         description="How many other texts say the same; of these, 20 at most are named in `message_ids`."
     )
+    said: list[str] = Field(
+        description="Of a memory: the words of source messages that say more of what is asked than it does."
+    )
     neighbours: list[TurnAnswer] | None = None
 
 
@@ -175,6 +178,7 @@ def _hit(hit: Hit, path: str | None, turns: list[Turn] | None) -> HitAnswer:
         score=hit.score,
         why=hit.why,
         repeated=hit.repeated,
+        said=[each.text for each in hit.said],
         message_ids=hit.message_ids,
         thread_id=row.thread_id or None,
         timestamp=row.timestamp,

@@ -261,7 +261,8 @@ def _needless(query: str, max_tokens: int) -> str | None:
 
 def _new(hits: Sequence[Hit], thread: Thread, known: Known) -> tuple[list[Hit], Counter[str]]:
     """The best hits that may be quoted, in this block or an earlier one, and how many others there are, by the reason."""
-    reasons = [(hit, _why_not(hit.row, thread, known)) for hit in hits]
+    found = (each for hit in hits for each in (hit, *hit.said))
+    reasons = [(hit, _why_not(hit.row, thread, known)) for hit in found]
     passed_over = Counter(reason for _, reason in reasons if reason is not None)
     return [hit for hit, reason in reasons if reason is None][:TOP_K], passed_over
 

@@ -107,6 +107,39 @@ async def test_a_message_of_which_nothing_holds_says_when_it_ended(
     assert ", until " in line
 
 
+TOLD_OTHERWISE = {
+    "en": ("No meat for me any more.", "Ann is vegetarian.", "Do I eat meat?"),
+    "de": ("Fleisch kommt mir nicht mehr auf den Teller.", "Ann ist Vegetarierin.", "Esse ich Fleisch?"),
+    "ja": ("もう肉は食べません。", "アンは菜食主義者です。", "私は肉を食べますか？"),  # noqa: RUF001
+    "ar": ("لم أعد آكل اللحم.", "آن نباتية.", "هل آكل اللحم؟"),
+}
+"""What is said, what is known by it, and a question that shares words with the first alone."""
+
+
+async def test_a_fact_in_other_words_than_the_questions_leads_its_message(
+    tmp_path: Path, model: MortalModel, model_folder: Path
+) -> None:
+    embedding = {"kind": "onnx", "folder": str(model_folder), "query_seconds": 30}
+    model.control(
+        table=[
+            {"messages": [["ann", text]], "facts": [[fact, "user", "likes", text]]}
+            for text, fact, _ in TOLD_OTHERWISE.values()
+        ]
+    )
+    async with remembering(tmp_path, model, embedding=embedding, chat={"recall_seconds": 20}) as home:
+        for name, (text, _, _) in TOLD_OTHERWISE.items():
+            await remember(home, name, said([("user", text)], prefix=f"{name}-", start=now_ms() - DAY), **ANN)
+        await settled(home)
+        for name, (text, fact, question) in TOLD_OTHERWISE.items():
+            hits = await search(home, question)
+            (hit,) = [
+                each for each in hits if f"{name}-0" in each["message_ids"] and each["type"] != "episodes"
+            ]
+            lines, _ = await ask(home, f"asked-{name}", question)
+            assert (hits[0]["id"], hit["text"], hit["said"]) == (hit["id"], fact, [text])
+            assert text in quoted(lines)
+
+
 async def test_what_an_assistant_answered_says_when_it_ceased_to_hold(
     tmp_path: Path, model: MortalModel
 ) -> None:

@@ -10,9 +10,12 @@ class Answering:
     """A client whose search finds an episode, a fact and a note."""
 
     async def call(self, method: str, path: str, **given: object) -> dict[str, object]:
-        found = [("episodes", "e" * 400, ["m1", "m2"]), ("facts", "f" * 400, ["m1"]), ("note", "n", [])]
+        found = [("episodes", "e" * 400, ["m1", "m2"]), ("facts", "f" * 300, ["m1"]), ("note", "n", [])]
         return {
-            "hits": [{"type": kind, "text": text, "message_ids": ids} for kind, text, ids in found],
+            "hits": [
+                {"type": kind, "text": text, "message_ids": ids, "said": ["s" * 100] * (kind == "facts")}
+                for kind, text, ids in found
+            ],
             "degraded": [],
         }
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from recollect.domain.entries.entry import EPISODES, PROFILE
-from recollect.domain.recall.hits import Hit, Ranked, Scope, Selection
+from recollect.domain.recall.hits import Hit, Ranked, Scope, Selection, tokens
 from recollect.domain.recall.query import read_query
 from recollect.domain.recall.rows import IndexRow
 from tests.unit.made_rows import MINUTE, T0, answered, corpus_of, found, remembered, said, scores_of, unit
@@ -61,6 +61,43 @@ def test_a_message_of_which_its_fact_says_something_else_stays() -> None:
         said(2, "Else"),
     )
     assert [hit.row.row_id for hit in found(corpus_of(rows), "Who bought a boat?")] == ["t1:1"]
+
+
+MEATLESS = (
+    said(1, "No meat for me any more, and the cellar is dry again"),
+    said(2, "Else"),
+    remembered("fa-1", "Ann is vegetarian", "t1:1"),
+    remembered("fa-2", "Ann's cellar is dry", "t1:1"),
+)
+DIRECTIONS = (unit(1, 0), unit(0, 1), unit(1, 1), unit(0, 1))
+
+
+@pytest.mark.parametrize(
+    ("scope", "carried"),
+    [
+        ({}, [MEATLESS[0].text]),
+        ({"types": frozenset(["facts"])}, []),
+        ({"since": T0 - 1}, [MEATLESS[0].text]),
+    ],
+)
+def test_a_fact_in_other_words_than_the_querys_leads_its_message_and_carries_its_words(
+    scope: dict[str, object], carried: list[str]
+) -> None:
+    vectors = {row.row_id: vector for row, vector in zip(MEATLESS, DIRECTIONS, strict=True)}
+    selection = Selection(scope=Scope(**scope))  # type: ignore[arg-type]
+    hit, *others = found(corpus_of(MEATLESS, vectors), "Do I eat meat?", selection, unit(1, 0))
+    assert (hit.row.row_id, [each.text for each in hit.said], hit.message_ids) == ("fa-1", carried, ["t1-m1"])
+    assert "t1:1" not in {each.row.row_id for each in others}
+
+
+def test_words_that_a_fact_carries_count_in_the_budget() -> None:
+    vectors = {row.row_id: vector for row, vector in zip(MEATLESS, DIRECTIONS, strict=True)}
+    corpus = corpus_of(MEATLESS, vectors)
+    (hit,) = found(corpus, "Do I eat meat?", Selection(top_k=1), unit(1, 0))
+    needed = tokens(hit.text) + tokens(hit.said[0].text)
+    for budget, fits in ((needed, True), (needed - 1, False)):
+        hits = found(corpus, "Do I eat meat?", Selection(max_tokens=budget), unit(1, 0))
+        assert ("fa-1" in {each.row.row_id for each in hits}) is fits
 
 
 def test_of_two_facts_of_one_message_the_one_that_answers_takes_its_place() -> None:
@@ -146,7 +183,7 @@ WRITTEN = replace(PORTO, text="Ann lives in Braga", until=0, edited=True, correc
     [
         ((WRITTEN,), "live in a flat near the river", [("fa-1", 0), ("t1:1", WRITTEN.corrected)]),
         ((WRITTEN, SWIMS), "live in a flat near the river", [("fa-1", 0), ("t1:1", WRITTEN.corrected)]),
-        ((WRITTEN, SWIMS), "swim near the flat with a balcony", [("t1:1", 0)]),
+        ((WRITTEN, SWIMS), "swim near the flat with a balcony", [("fa-2", 0)]),
         ((replace(WRITTEN, corrected=T0),), "live in a flat", [("t1:1", 0), ("fa-1", 0)]),
     ],
 )
