@@ -181,9 +181,9 @@ def is_bare_question(text: str) -> bool:
 def asked_again(text: str, query: str, words: Set[str]) -> float:
     """How much a message only asks what a query with these words asks, from 0 to 1; 0 where it tells something of it.
 
-    A message that repeats a question, without a question mark perhaps, asks it; a bare question only asks.
+    A message that repeats a question, without a question mark perhaps, asks it.
     """
-    if is_question(query) and (is_bare_question(text) or repeats(text, query)):
+    if is_question(query) and repeats(text, query):
         return 1.0
     if tells_of(text, words):
         return 0.0

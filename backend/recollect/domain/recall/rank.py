@@ -195,7 +195,7 @@ def _behind(
     places = np.flatnonzero(view.there & ~view.is_entry & ~corpus.context(view).among_people)
     best = places[np.argsort(-total[places], kind="stable")][:_MOST_ASKING].tolist()
     shares, words = asking.astype(np.float32), frozenset(query.words)
-    shares[best] = [asked_again(view.rows[place].text, query.text, words) for place in best]
+    shares[best] = [asking[at] or asked_again(view.rows[at].text, query.text, words) for at in best]
     lost = np.float32(weights.question) * shares
     only_ask, telling = view.there & (shares >= 1), view.there & (shares < 1)
     if is_question(query.text) and only_ask.any() and telling.any():
