@@ -12,7 +12,7 @@ from recollect.domain.model import ThreadRef
 from recollect.failpoints import FailPoints
 from recollect.infra.addresses import Addresses, is_loopback
 from recollect.infra.backends.configured import Backends
-from recollect.infra.backends.local_model import LocalModel
+from recollect.infra.backends.local_model import SMOLLM2, LocalModel
 from recollect.infra.embedders.onnx import OnnxEmbedder
 from recollect.infra.embedders.openai import OpenAiEmbedder
 from recollect.infra.embedders.port import embedder_of
@@ -80,7 +80,7 @@ from recollect.service.vault.people_files import PeopleFiles
 from recollect.service.vault.sweep import VaultSweep
 from recollect.service.vault.transcripts import EditReports, Transcriber
 from recollect.service.verify import Verifier, entry_problems
-from recollect.settings import MODELS, Settings
+from recollect.settings import Settings
 
 
 def boundary_rules(settings: Settings) -> BoundaryRules:
@@ -182,7 +182,7 @@ class Assembly:
             on_forget=self._thread_goes,
         )
         self.incognito = IncognitoEnds(self.THREADS, clock=clock, idle_hours=settings.chat.incognito_hours)
-        self.small_model = LocalModel(settings.home / MODELS)
+        self.small_model = LocalModel(settings.local_model(SMOLLM2.name))
         self.histories = SqlHistoryMatching(self.database)
         self.people = SqlPresetStore(self.database, clock=clock, on_due=self.jobs.notify)
         self.tuning = LiveTuning(settings)

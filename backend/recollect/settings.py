@@ -135,6 +135,9 @@ class Settings(BaseSettings):
         default_factory=lambda: Path.home() / ".recollect",
         description="Folder of the journal, the vault, the index and recollect.toml.",
     )
+    models_folder: Path | None = Field(
+        None, description="Folder of the local models, for all homes; unset: ~/.cache/recollect/models."
+    )
     host: str = Field("127.0.0.1", description="Address to listen on; any but loopback needs API keys.")
     port: int = Field(8600, ge=0, le=65535, description="Port to listen on; 0 picks a free one.")
     allowed_hosts: Names = Field([], description="Further host names clients may use, comma-separated.")
@@ -227,7 +230,15 @@ class Settings(BaseSettings):
     @property
     def model_folder(self) -> Path:
         """Folder of the local embedding model, installed or not."""
-        return self.embedding.folder or self.home / MODELS / DEFAULT_MODEL
+        return self.embedding.folder or self.local_model(DEFAULT_MODEL)
+
+    def local_model(self, name: str) -> Path:
+        """Folder of a local model, installed or not. A home that has one of its own uses that."""
+        own = self.home / MODELS / name
+        if self.models_folder is None and own.is_dir():
+            return own
+        cache = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
+        return (self.models_folder or Path(cache, "recollect", MODELS)).expanduser() / name
 
 
 def settings_file(home: str | Path | None = None) -> Path:

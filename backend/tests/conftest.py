@@ -39,6 +39,8 @@ FOLDERS = ("stress", "browser", "integration", "contract", "unit")
 
 # Hundreds of servers and commands are started: each would compile all of the code for itself.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+# Models that this machine has for its servers are none of the tests': these name theirs.
+os.environ["XDG_CACHE_HOME"] = str(TESTS.parents[1] / ".venv" / "cache")
 # A shell's background jobs ignore Ctrl-C, and so would the commands at which the tests press it.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 

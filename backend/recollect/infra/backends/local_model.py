@@ -68,17 +68,17 @@ class LocalModel:
     """llama.cpp with the small model: started on first use, again when it has died, and never twice at a time.
 
     `aclose` stops it, and it stops by itself if this process dies. It can be used again after `aclose`.
-    Its file is in a folder of its own in `models`, where 'recollect setup' puts it.
+    Its file is in `folder`, where 'recollect setup' puts it.
     """
 
     def __init__(
         self,
-        models: Path,
+        folder: Path,
         *,
         source: GgufModel = SMOLLM2,
         start_seconds: float = 60.0,
     ) -> None:
-        self._file = models / source.name / source.file_name
+        self._file = folder / source.file_name
         self._source = source
         self._start_seconds = start_seconds
         self._starting: asyncio.Task[_Child] | None = None

