@@ -8,7 +8,7 @@ PYTHON_FILES := backend scripts
 IN_PARALLEL := -n 3 --dist loadfile --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
-.PHONY: help serve test test-all integration stress long lint format bench openapi screenshots installed installed-dev
+.PHONY: help serve test test-all integration stress long lint format bench wheel openapi screenshots installed installed-dev
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -47,6 +47,9 @@ format: installed-dev ## rewrite the Python files in the house style
 
 bench: installed-dev ## measure the server beside its baseline
 	$(BIN)/python scripts/bench
+
+wheel: installed ## build the package into dist/, for pip, pipx and uvx
+	$(BIN)/python -m pip wheel --quiet --disable-pip-version-check --no-deps --wheel-dir dist ./backend
 
 openapi: installed-dev ## rewrite docs/openapi.json from the code
 	$(BIN)/python scripts/openapi.py
