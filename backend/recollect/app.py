@@ -7,6 +7,7 @@ from functools import partial
 from typing import Self
 
 from recollect.assembly import Assembly, boundary_rules
+from recollect.domain.access import Caller
 from recollect.domain.identity import thread_key
 from recollect.domain.job import (
     BOUNDARY,
@@ -37,6 +38,7 @@ from recollect.service.forget.proof import ForgottenVerifier
 from recollect.service.forget.purge import Purges, Rework, ThreadPurger
 from recollect.service.models.background import BackgroundModel
 from recollect.service.models.cached_model_calls import CachedModelCalls
+from recollect.service.models.connect import Connected, connect_model
 from recollect.service.rebuild import OpenedHome
 from recollect.service.remember.boundaries import Boundaries
 from recollect.service.remember.consolidate import Cases, Remembering
@@ -220,6 +222,15 @@ class App(Assembly):
     async def _forget_thread(self, thread: ThreadRef) -> None:
         self.talking.slots.release(thread_key(thread))
         await self.search.forgetter.forget_thread(thread)
+
+    async def connect_model(
+        self, caller: Caller, base_url: str, api_key: str | None, model: str | None
+    ) -> Connected:
+        """Use another default model from now on, after it has answered. Chats that run are not disturbed."""
+        async with self.talking.backends.changing:
+            self.settings, connected = await connect_model(caller, self.settings, base_url, api_key, model)
+            self.talking.backends.use(self.settings)
+        return connected
 
     async def warm_up(self) -> None:
         """Load what takes a second to load, so that the first message is found as soon as any other."""

@@ -317,6 +317,11 @@ def variable_of(place: Place) -> str:
     return PREFIX + "__".join(place).upper()
 
 
+def set_in_environment(*places: Place) -> str | None:
+    """The first variable that sets one of these: it takes precedence over the file."""
+    return next((name for place in places if os.environ.get(name := variable_of(place))), None)
+
+
 class SettingSources:
     """Where the value of a setting comes from: an option, a variable, or a line of `recollect.toml`."""
 

@@ -10,6 +10,9 @@ from recollect.domain.job import WRITES_FILES, Job, JobState
 from recollect.domain.llm import BackendFacts
 from recollect.errors import ModelUnavailable, NotFound, Refused, StorageUnavailable, Unavailable
 from recollect.infra.archive import pack, unpack
+from recollect.infra.backends.client import HttpBackend
+from recollect.infra.backends.configured import AnyBackend, Backends
+from recollect.infra.backends.local_model import LocalModel
 from recollect.infra.backends.port import Backend
 from recollect.infra.job_engine import JobEngine
 from recollect.infra.journal.connection import copy_journal
@@ -33,10 +36,38 @@ class Health:
     oldest_job_wait_ms: int = 0
 
 
-WITHOUT_MODEL = (
-    "Without a model only episodes are made: start one on this machine (Ollama, LM Studio, llama.cpp) or set"
-    " RECOLLECT_LLM__BASE_URL, and facts, plans and a profile are made, too."
+_CONNECT = (
+    "connect one on the web page, start one on this machine (Ollama, LM Studio, llama.cpp), or set"
+    " RECOLLECT_LLM__BASE_URL"
 )
+_UNASKED_SECONDS = 1.0
+
+
+async def missing_parts(backends: Backends, small_model: LocalModel, settings: Settings) -> list[str]:
+    """What is not set up, what it would add, and how to get it: known before anything has failed."""
+    hints = []
+    if not await backends.has_chat_model():
+        if small_model.is_set_up():
+            hint = f"Chats are answered by the bundled model, a demonstration whose answers are not remembered: {_CONNECT}."
+        else:
+            hint = f"There is no model to chat with: {_CONNECT}. For a demonstration run 'recollect setup'."
+        if not await backends.has_model():
+            hint += " Without a model only episodes are made of conversations; with one facts, plans and a profile, too."
+        hints.append(hint)
+    if settings.embedding.kind == "onnx" and not await asyncio.to_thread(settings.model_folder.is_dir):
+        hints.append(
+            "Search goes by words alone, because the embedding model is not here. To search by meaning, too, run"
+            " 'recollect setup' and restart the server, or set RECOLLECT_EMBEDDING__KIND=openai with the address of a server."
+        )
+    return hints
+
+
+async def ask_unasked(backends: Sequence[AnyBackend]) -> None:
+    """Ask configured servers that never answered yet, for a moment: then each tells its own problem."""
+    unasked = [each for each in backends if isinstance(each, HttpBackend) and each.last_activity is None]
+    if unasked:
+        asking = asyncio.gather(*(_facts(each) for each in unasked))
+        await asyncio.wait([asking], timeout=_UNASKED_SECONDS)
 
 
 async def check_health(

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 Json = dict[str, Any]
 TASTE = (
-    "This is a small built-in model, no more than a taste of a chat. For a real one start Ollama, LM Studio or "
+    "This is the bundled model, a demonstration: its answers are not remembered. For a real one start Ollama, LM Studio or "
     "llama.cpp on this machine, or set RECOLLECT_LLM__BASE_URL (and RECOLLECT_LLM__MODEL) and start again."
 )
 _unsafe = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")

@@ -44,6 +44,7 @@ RULES = (
     Rule("POST /api/v1/keys/[^/]+/rotate", (ADMIN,), "rotated a key"),
     Rule("DELETE /api/v1/keys/[^/]+", (ADMIN,), "revoked a key"),
     Rule("POST /api/v1/backup", (ADMIN,), "backed up"),
+    Rule("PUT /api/v1/model", (ADMIN,), "connected a model"),
     Rule("GET /api/v1/(?:keys|index)|GET /metrics|POST /api/v1/(?:verify|reindex)", (ADMIN,)),
     Rule("DELETE /api/v1/presets/.*", (ADMIN,), "deleted"),
     Rule("(?:PUT|PATCH) /api/v1/presets/.*", (ADMIN,)),

@@ -1,14 +1,16 @@
 """Requests and answers about presets, preferences, notes, backends and the index."""
 
+import re
 from datetime import datetime
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BaseModel, Field
+from pydantic import AfterValidator, BaseModel, BeforeValidator, Field, SecretStr
 
 from recollect.domain.model import Note
 from recollect.domain.people import DEFAULT_PRESET, MAX_INSTRUCTIONS, MAX_PERSONA, MAX_TOKENS, Preset
 from recollect.entrypoints.http.answers import Answer
 from recollect.entrypoints.http.requests import Body, Id, Text, not_blank
+from recollect.service.models.connect import Connected, DefaultModel
 from recollect.service.operations import BackendView
 from recollect.service.vault.notes import NoteText, name_of
 
@@ -160,6 +162,67 @@ class BackendAnswer(BaseModel):
 
 class BackendsAnswer(BaseModel):
     backends: list[BackendAnswer] = Field(description="The default first.")
+
+
+def _with_scheme(address: Any) -> Any:
+    if not isinstance(address, str):
+        return address
+    address = address.strip()
+    return address if "://" in address else f"http://{address}"
+
+
+def _is_address(address: str) -> str:
+    if not re.fullmatch(r"https?://[^\s/?#]+[^\s?#]*", address):
+        raise ValueError("must be the address of a model server, such as http://127.0.0.1:11434")
+    return address
+
+
+def _fits_header(key: SecretStr) -> SecretStr:
+    if not re.fullmatch(r"[!-~]+", key.get_secret_value()):
+        raise ValueError("must have no spaces and no letters but those of English")
+    return key
+
+
+class ModelBody(Body):
+    """A model to be used for all chats that name no other."""
+
+    base_url: Annotated[Id, BeforeValidator(_with_scheme, str), AfterValidator(_is_address)] = Field(
+        description="Address of its server; `http://` and `/v1` may be left out."
+    )
+    api_key: Annotated[SecretStr, AfterValidator(_fits_header)] | None = Field(
+        None, max_length=10_000, description="If the server needs one. It is stored in `recollect.toml`."
+    )
+    model: Id | None = Field(None, description="Unset: the first that the server lists.")
+
+
+class DefaultModelAnswer(BaseModel):
+    source: Literal["settings", "found", "demonstration", "none"] = Field(
+        description="Named in the settings; found on this machine; the bundled model, a demonstration; or there is none."
+    )
+    server: str | None = Field(
+        description="Host and port of the one that the settings name; null: none, or not for this key."
+    )
+    may_connect: bool = Field(description="Whether this caller may connect another one.")
+    fixed_by: str | None = Field(
+        description="The environment variable that names it, and takes precedence over the file."
+    )
+
+    @classmethod
+    def told(cls, found: DefaultModel, *, may_connect: bool) -> "DefaultModelAnswer":
+        server = found.server if may_connect else None
+        return cls(source=found.source, server=server, may_connect=may_connect, fixed_by=found.fixed_by)
+
+
+class ConnectedAnswer(BaseModel):
+    model: str | None = Field(description="The one that answered; null: its server doesn't name it.")
+    kind: str = Field(description="The engine, as far as it told.")
+    local: bool
+    models: list[str] = Field(description="All that the server lists.")
+
+    @classmethod
+    def of(cls, connected: Connected) -> "ConnectedAnswer":
+        facts = connected.facts
+        return cls(model=connected.model, kind=facts.kind, local=facts.local, models=list(facts.models))
 
 
 class CachedPrompt(Answer):

@@ -1,5 +1,6 @@
 """The model backends that the settings name."""
 
+import asyncio
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
@@ -14,6 +15,7 @@ DEFAULT = "default"
 TASKS = "tasks"
 
 AnyBackend = HttpBackend | FoundBackend
+EndpointMaker = Callable[..., Endpoint]
 
 
 class Backends:
@@ -32,11 +34,22 @@ class Backends:
         probe_seconds: float = PROBE_SECONDS,
     ) -> None:
         """`addresses` is where a server is looked for if none is configured."""
-        chat = settings.chat
-        patience = Patience(
-            connect=chat.connect_seconds, first_token=chat.first_token_seconds, stall=chat.stall_seconds
-        )
-        endpoint = partial(_endpoint, patience=patience, masks_secrets=settings.mask_secrets)
+        self._small_model = small_model
+        self._addresses = addresses
+        self._probe_seconds = probe_seconds
+        self.changing = asyncio.Lock()
+        """Held while other settings are tried out and taken."""
+        self._replaced: list[AnyBackend] = []
+        """No call begins there any more; one that runs may go on."""
+        self._build(settings)
+
+    def use(self, settings: Settings) -> None:
+        """Use the backends that these settings name from now on."""
+        self._replaced += self.all()
+        self._build(settings)
+
+    def _build(self, settings: Settings) -> None:
+        endpoint = endpoints(settings)
         named = {
             name: HttpBackend(endpoint(name, backend, backend.base_url))
             for name, backend in settings.backends.items()
@@ -55,9 +68,9 @@ class Backends:
         else:
             self._by_name[DEFAULT] = FoundBackend(
                 endpoint(DEFAULT, settings.llm, "http://127.0.0.1"),
-                small_model=small_model,
-                addresses=addresses if settings.llm.discover else (),
-                seconds=probe_seconds,
+                small_model=self._small_model,
+                addresses=self._addresses if settings.llm.discover else (),
+                seconds=self._probe_seconds,
             )
         self._by_name |= named
         self.tasks: AnyBackend = self._tasks(settings, endpoint)
@@ -84,18 +97,21 @@ class Backends:
 
     async def has_model(self) -> bool:
         """Whether memory has a model to ask: a configured one, or one that runs on this machine."""
-        tasks = self.tasks
-        return await tasks.is_found() if isinstance(tasks, FoundBackend) else True
+        return await _is_real(self.tasks)
+
+    async def has_chat_model(self) -> bool:
+        """Whether chats have one that is no demonstration."""
+        return await _is_real(self.get())
 
     def configured_models(self, name: str) -> tuple[str, ...]:
         """Models that a backend's settings name, even while the server doesn't answer."""
         return self._models.get(name, ())
 
     async def aclose(self) -> None:
-        for backend in self.all():
+        for backend in (*self._replaced, *self.all()):
             await backend.aclose()
 
-    def _tasks(self, settings: Settings, endpoint: Callable[..., Endpoint]) -> AnyBackend:
+    def _tasks(self, settings: Settings, endpoint: EndpointMaker) -> AnyBackend:
         """A server of its own, another model of the default's server, or the default itself."""
         tasks, llm = settings.tasks, settings.llm
         if tasks.base_url is not None:
@@ -104,6 +120,19 @@ class Backends:
             same_server = llm.model_copy(update={"model": tasks.model})
             return HttpBackend(endpoint(TASKS, same_server, llm.base_url))
         return self._by_name[DEFAULT]
+
+
+async def _is_real(backend: AnyBackend) -> bool:
+    return await backend.is_found() if isinstance(backend, FoundBackend) else True
+
+
+def endpoints(settings: Settings) -> EndpointMaker:
+    """Makes the endpoint of a name from its group of settings and its address."""
+    chat = settings.chat
+    patience = Patience(
+        connect=chat.connect_seconds, first_token=chat.first_token_seconds, stall=chat.stall_seconds
+    )
+    return partial(_endpoint, patience=patience, masks_secrets=settings.mask_secrets)
 
 
 def _endpoint(name: str, settings: BackendSettings | TasksSettings, base_url: str, **given: Any) -> Endpoint:

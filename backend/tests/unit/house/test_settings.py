@@ -1,10 +1,14 @@
 """Settings come from arguments, the environment and `recollect.toml`, in this order; mistakes are named."""
 
+import tomllib
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from recollect.errors import HomeUnusable
+from recollect.errors import Conflict, HomeUnusable
+from recollect.infra.settings_file import with_values
 from recollect.settings import Settings, load_settings, setting_names, unknown_variables
 
 
@@ -225,3 +229,35 @@ def test_any_other_database_is_refused(tmp_path: Path, url: str) -> None:
     settings = Settings(home=tmp_path, database_url=url)
     with pytest.raises(HomeUnusable, match="RECOLLECT_DATABASE_URL"):
         _ = settings.journal_path
+
+
+NEW = {"base_url": "http://new", "model": None}
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("", '[llm]\nbase_url = "http://new"\n'),
+        ("port = 1", 'port = 1\n\n[llm]\nbase_url = "http://new"\n'),
+        (
+            '[llm] # mine\nmodel = "x"\nkind = "vllm"\n[chat]\nmax_turns = 4',
+            '[llm] # mine\nbase_url = "http://new"\nkind = "vllm"\n[chat]\nmax_turns = 4',
+        ),
+        ("[llm]\r\nbase_url = 'http://old' # home\r\n", '[llm]\r\nbase_url = "http://new" # home\r\n'),
+    ],
+)
+def test_a_value_is_written_and_every_other_line_stays(before: str, after: str) -> None:
+    assert with_values(before, "llm", NEW) == after
+
+
+@pytest.mark.parametrize(
+    "before", ['llm.model = "x"', 'llm = {model = "x"}', "[llm]\nbase_url = '''\na'''", "[[["]
+)
+def test_a_file_that_cannot_be_changed_safely_is_left_alone(before: str) -> None:
+    with pytest.raises(Conflict, match=r"recollect\.toml"):
+        with_values(before, "llm", NEW)
+
+
+@given(st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\x00")))
+def test_any_text_is_read_back_as_it_was_written(value: str) -> None:
+    assert tomllib.loads(with_values("", "llm", {"api_key": value}))["llm"]["api_key"] == value

@@ -22,12 +22,14 @@ from recollect.entrypoints.http.requests import Id, KeyBody, RotateBody, VerifyB
 from recollect.errors import RecollectError, Refused
 from recollect.service.access import keys
 from recollect.service.coordination import Progress
+from recollect.service.models.connect import default_model, may_connect
 from recollect.service.operations import (
-    WITHOUT_MODEL,
+    ask_unasked,
     backup,
     check_health,
     list_jobs,
     look_at_backends,
+    missing_parts,
     retry_job,
 )
 from recollect.service.recall.verify import index_problem, meaning_problem
@@ -83,7 +85,8 @@ async def live() -> answers.LiveAnswer:
 @router.get("/health", responses={503: {"model": answers.HealthAnswer, "description": "Not ready."}})
 async def health(home: Home) -> JSONResponse:
     """Ready to take messages? And what is degraded?"""
-    indexer = home.search.indexer
+    indexer, backends = home.search.indexer, home.talking.backends
+    await ask_unasked(backends.all())
     checked = await check_health(
         home.database.problem,
         home.vault,
@@ -102,7 +105,7 @@ async def health(home: Home) -> JSONResponse:
             home.index.last_problem and f"the index cannot be compacted and grows: {home.index.last_problem}"
         ),
         home.audit.problem,
-        *(backend.problem for backend in home.talking.backends.all()),
+        *(backend.problem for backend in backends.all()),
     )
     status = "unavailable" if not checked.ready else "degraded" if checked.degraded else "ok"
     answer = answers.HealthAnswer(
@@ -113,9 +116,9 @@ async def health(home: Home) -> JSONResponse:
         oldest_job_wait_ms=checked.oldest_job_wait_ms,
         backends=[
             answers.BackendHealth(name=each.name, problem=each.problem(), label=each.label)
-            for each in home.talking.backends.all()
+            for each in backends.all()
         ],
-        hints=[] if await home.talking.backends.has_model() else [WITHOUT_MODEL],
+        hints=await missing_parts(backends, home.small_model, home.settings),
     )
     return JSONResponse(answer.model_dump(), 200 if checked.ready else 503)
 
@@ -329,3 +332,17 @@ async def get_index(home: Home, caller: Calling) -> schemas.IndexAnswer:
         waiting_meaning=meaning,
         model=None if embedder is None else embedder.name,
     )
+
+
+@router.get("/api/v1/model", responses=documented())
+async def get_model(home: Home, caller: Calling) -> schemas.DefaultModelAnswer:
+    """Where the default model comes from, and whether this caller may connect another one."""
+    found = await default_model(home.talking.backends, home.small_model)
+    return schemas.DefaultModelAnswer.told(found, may_connect=may_connect(caller))
+
+
+@router.put("/api/v1/model", responses=documented(409))
+async def put_model(home: Home, caller: Calling, body: schemas.ModelBody) -> schemas.ConnectedAnswer:
+    """Try a model, write it into `recollect.toml`, and use it from now on. 422 names the field that is wrong."""
+    key = None if body.api_key is None else body.api_key.get_secret_value()
+    return schemas.ConnectedAnswer.of(await home.connect_model(caller, body.base_url, key, body.model))
