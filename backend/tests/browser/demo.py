@@ -97,7 +97,7 @@ class DemoSite(Site):
 
     def __init__(self, home: Path, model: StandInModel) -> None:
         super().__init__(home, model, ROOM)
-        self._program = ["tests.browser.demo_server"]
+        self.run_instead("tests.browser.demo_server")
         self._clock = home.parent / CLOCK
         self._set_clock(EARLIER[0][2])
 

@@ -35,6 +35,10 @@ class Site(Server):
         talking = {"RECOLLECT_LLM__BASE_URL": model.base_url, "RECOLLECT_LLM__MODEL": "stand-in"}
         super().__init__(home, {**QUICK, **SOON, **talking, **(settings or {})})
 
+    def run_instead(self, program: str) -> None:
+        """Start this module in place of the command line."""
+        self._program = [program]
+
     def post(self, path: str, **body: Any) -> Json:
         answer: Json = self.client.post(f"/api/v1/{path}", json=body).raise_for_status().json()
         return answer
