@@ -11,7 +11,7 @@ from pathlib import Path, PurePosixPath
 from recollect.domain.access import ApiKey
 from recollect.domain.forgetting import ForgottenNumbers, Remembered
 from recollect.domain.identity import key_within_user, place_of, text_digest, turn_number
-from recollect.domain.markdown.transcript import ParsedPart, is_transcript, parse_part, render_part
+from recollect.domain.markdown.transcript import ParsedPart, is_rendered, is_transcript, parse_part
 from recollect.domain.model import Memcell, Thread, ThreadRef, TranscriptPart, Turn
 from recollect.domain.paths import copies_last, is_own_name, is_people_file, thread_folder
 from recollect.domain.people import Preset, read_people_file
@@ -329,7 +329,7 @@ async def _import_thread(
 def _is_canonical(parsed: ParsedPart, text: str) -> bool:
     if parsed.thread is None:
         return False
-    return render_part(TranscriptPart(parsed.thread, parsed.part, parsed.turns, parsed.memcells)) == text
+    return is_rendered(text, TranscriptPart(parsed.thread, parsed.part, parsed.turns, parsed.memcells))
 
 
 @dataclass(slots=True)
@@ -364,7 +364,7 @@ class _Gathered:
         first = self.parts[-1].last_position + 1 if self.parts else 1
         last = max(numbers, default=first - 1)
         part = StoredPart(int(PurePosixPath(path).stem), first, last, 1, text_digest(text))
-        if parsed.problems or parsed.unknown:
+        if parsed.problems or parsed.unknown or parsed.aliases:
             # Not all of it was read: it is kept beside when the part is written again.
             part = replace(part, digest=None)
         elif not _is_canonical(parsed, text):

@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from recollect.domain.entries.entry import EntryFileState
 from recollect.domain.identity import text_digest
 from recollect.domain.markdown.entry_document import read_document
-from recollect.domain.model import Coverage, Thread
+from recollect.domain.markdown.transcript import is_rendered
+from recollect.domain.model import Coverage, Thread, TranscriptPart
 from recollect.domain.paths import ENTRY_FILE_BYTES, is_entry_path, transcript_path
 from recollect.domain.vault_file import StoredPart, TranscriptState
 from recollect.errors import StorageUnavailable
@@ -18,7 +19,7 @@ from recollect.infra.journal.threads import SqlThreadStore
 from recollect.infra.vault import Vault
 from recollect.service.coordination import Progress, no_progress
 from recollect.service.vault.reader import without_copies
-from recollect.service.vault.transcripts import Transcriber, render
+from recollect.service.vault.transcripts import Transcriber, part_of
 
 _LOOKS = 3
 """A file that is being written is read again before it is reported."""
@@ -143,15 +144,16 @@ class Verifier:
             except StorageUnavailable as error:
                 return f"{path} cannot be read: {error.message}"
             wanted = await self._wanted(state, part)
-            if text == wanted or (_is_unfinished(part, state) and _is_as_we_left_it(part, text)):
+            is_as_wanted = text is not None and is_rendered(text, wanted)
+            if is_as_wanted or (_is_unfinished(part, state) and _is_as_we_left_it(part, text)):
                 return None
             problem = f"{path} is missing" if text is None else f"{path} differs from the journal"
         return problem
 
-    async def _wanted(self, state: TranscriptState, part: StoredPart) -> str:
+    async def _wanted(self, state: TranscriptState, part: StoredPart) -> TranscriptPart:
         where = state.thread.ref, part.first_position, part.last_position
         turns, cells = await self.store.turns(*where), await self.store.cells(*where)
-        return render(state.thread, part.part, turns, cells)
+        return part_of(state.thread, part.part, turns, cells)
 
     async def _repair(self, thread: Thread, number: int, path: str) -> bool:
         """Restore a part whose file is gone. One that a person changed is left as it is."""

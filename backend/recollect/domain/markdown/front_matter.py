@@ -129,6 +129,8 @@ def _yaml_escape(match: re.Match[str]) -> str:
 
 Scalar = str | int | bool | None
 FORMAT_VERSION = 1
+READABLE_VERSION = 2
+"""Of transcripts and entries: what only we need is in comments. Version 1 of these is read, too."""
 
 _plain = re.compile(r"[^\W\d_](?:[\w./@ -]*\w)?").fullmatch
 _whole_number = re.compile(r"0|-?[1-9][0-9]{0,17}").fullmatch
@@ -162,12 +164,12 @@ def split_front_matter(text: str) -> tuple[dict[str, Any] | None, int, tuple[Pro
     return mapping, end + 2, (problem,) if problem else ()
 
 
-def read_header(mapping: Mapping[str, Any]) -> str:
-    """The file's kind. Raises ValueError where the file is not of the version that this code reads."""
+def read_header(mapping: Mapping[str, Any], newest: int = FORMAT_VERSION) -> str:
+    """The file's kind. Raises ValueError where the file is not of a version that this code reads."""
     version = as_text(mapping.get("recollect"))
-    if version != str(FORMAT_VERSION):
+    if version not in [str(number) for number in range(FORMAT_VERSION, newest + 1)]:
         found = "has no format version" if version is None else f"has format version {version}"
-        raise ValueError(f"the file {found} (recollect); this code reads version {FORMAT_VERSION}")
+        raise ValueError(f"the file {found} (recollect); this code reads version {newest}")
     return read_property(mapping, "kind")
 
 

@@ -51,6 +51,11 @@ def compare(parsed: ParsedPart, ours: TranscriptPart, *, expected: int, header_i
     """
     revision = Revision(refused=[f"line {problem.line}: {problem.message}" for problem in parsed.problems])
     revision.refused += [f"the property {key} is not one of a transcript" for key in parsed.unknown]
+    revision.refused += [
+        f"the alias {name!r} is not one of a transcript"
+        for name in parsed.aliases
+        if name != ours.thread.title
+    ]
     damaged = {problem.anchor for problem in parsed.problems if problem.anchor is not None}
     known = {turn.turn_id: turn for turn in ours.turns}
     for turn in parsed.turns:

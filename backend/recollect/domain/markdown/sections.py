@@ -1,11 +1,18 @@
 """Sections: the form that turns and entries share. Text is in block quotes, so nothing inside can end it."""
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from recollect.domain.markdown.front_matter import JSON_STRING, UNCARRIED, Problem, read_text
+from recollect.domain.markdown.front_matter import (
+    JSON_STRING,
+    UNCARRIED,
+    Problem,
+    is_readable,
+    read_text,
+    write_json,
+)
 
 _uncarried = re.compile(f"[{UNCARRIED}]")
 _escape = re.compile(r"\\u\{([0-9a-fA-F]{1,6})\}")
@@ -51,15 +58,18 @@ def _read_escape(match: re.Match[str]) -> str:
 T = TypeVar("T")
 
 _property = re.compile(rf"- ([a-z][a-z0-9_-]*|{JSON_STRING}):(?:\s+(.*))?").fullmatch
+_hidden = re.compile(r"([a-z][a-z0-9_-]*): (\S.*)").fullmatch
 
 
 @dataclass(frozen=True, slots=True)
 class Property:
-    """One `- key: value` line, both sides as they are written."""
+    """One `- key: value` line, or one of a comment, both sides as they are written."""
 
     line: int
     key: str
     value: str
+    is_hidden: bool = False
+    """It is in a comment."""
 
 
 @dataclass(slots=True)
@@ -101,9 +111,32 @@ def render_section(heading: str, properties: Iterable[str], text: str) -> str:
     return "\n".join(["## " + heading, *properties, "", quote(text), ""])
 
 
-def read_body(text: str, first_line: int) -> Body:
-    """Sections, comments and stray lines of a file, from `first_line` on."""
-    reader = _BodyReader()
+def render_hidden(properties: Mapping[str, str]) -> str:
+    """Properties as one comment, which a reader of the page does not see: `%% id: m1 · parent: m0 %%`."""
+    return f"%% {' · '.join(f'{key}: {_write_hidden(value)}' for key, value in properties.items())} %%"
+
+
+def _write_hidden(value: str) -> str:
+    if is_readable(value) and "·" not in value:
+        return value
+    return write_json(value).replace("%", "\\u0025").replace("·", "\\u00b7")
+
+
+def _read_hidden(number: int, comment: str, known: Collection[str]) -> list[Property] | None:
+    """The properties in a comment; None where it is none of ours: any other key makes it a person's."""
+    if not comment.endswith(" %%"):
+        return None
+    found = [_hidden(part.strip()) for part in comment[2:-2].split("·")]
+    properties = [Property(number, each[1], each[2], True) for each in found if each and each[1] in known]
+    return properties if len(properties) == len(found) else None
+
+
+def read_body(text: str, first_line: int, *, hidden: Collection[str] = ()) -> Body:
+    """Sections, comments and stray lines of a file, from `first_line` on.
+
+    A comment before the text of a section whose keys are all `hidden` ones holds properties of the section.
+    """
+    reader = _BodyReader(hidden)
     for number, line in enumerate(text.removeprefix("\ufeff").split("\n")[first_line - 1 :], first_line):
         reader.take(number, line)
     for section in reader.body.sections:
@@ -167,8 +200,9 @@ def read_properties(
 class _BodyReader:
     """Takes line after line; knows the section it is in and whether that section's text has ended."""
 
-    def __init__(self) -> None:
+    def __init__(self, hidden: Collection[str]) -> None:
         self.body = Body()
+        self._hidden = hidden
         self._section: Section | None = None
         self._ended_after: int | None = None
         self._resumed = False
@@ -180,8 +214,7 @@ class _BodyReader:
         if line.startswith("## "):
             self._open(Section(number, line[3:].strip()))
         elif line.startswith("%%"):
-            self._end_text()
-            self.body.comments.append((number, line))
+            self._take_comment(number, line)
         elif not line:
             self._end_text()
         elif section and line[0] == ">":
@@ -190,6 +223,14 @@ class _BodyReader:
             section.properties.append(Property(number, found[1], found[2] or ""))
         else:
             self._take_stray(number, line)
+
+    def _take_comment(self, number: int, line: str) -> None:
+        section = self._section
+        if section and not section.quoted and (found := _read_hidden(number, line, self._hidden)):
+            section.properties += found
+            return
+        self._end_text()
+        self.body.comments.append((number, line))
 
     def _open(self, section: Section | None) -> None:
         self._section = section

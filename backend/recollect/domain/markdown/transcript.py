@@ -1,13 +1,14 @@
 """A transcript: one part of a thread as Markdown, and back."""
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast, get_args
 
 from recollect.domain.markdown.front_matter import (
     ANCHOR,
     FORMAT_VERSION,
+    READABLE_VERSION,
     TIME,
     Problem,
     Scalar,
@@ -25,7 +26,14 @@ from recollect.domain.markdown.front_matter import (
     write_text,
     write_time,
 )
-from recollect.domain.markdown.sections import Section, read_body, read_each, read_properties, render_section
+from recollect.domain.markdown.sections import (
+    Section,
+    read_body,
+    read_each,
+    read_properties,
+    render_hidden,
+    render_section,
+)
 from recollect.domain.model import ROLES, JsonObject, Memcell, Role, Status, Thread, TranscriptPart, Turn
 
 _memcell = re.compile(rf"%% memcell ({ANCHOR}):((?: {ANCHOR})*)(?: · ({ANCHOR}))? %%").fullmatch
@@ -79,17 +87,20 @@ def _read_memcell(comment: str) -> Memcell:
 _KIND = "transcript"
 
 
-def transcript_header(thread: Thread, part: int) -> dict[str, Scalar | tuple[str, ...]]:
-    """The properties of a part, in their order. Only part 1 has more than the thread's names."""
+def _header(part: TranscriptPart, version: int) -> dict[str, Scalar | tuple[str, ...]]:
+    """The properties of a part, in their order. Only part 1 has more than the thread's names and aliases."""
+    thread = part.thread
     properties: dict[str, Scalar | tuple[str, ...]] = {
-        "recollect": FORMAT_VERSION,
+        "recollect": version,
         "kind": _KIND,
         "space": thread.space,
         "owner": f"users/{thread.user_id}",
         "thread": thread.thread_id,
-        "part": part,
+        "part": part.part,
     }
-    if part == 1:
+    if version > FORMAT_VERSION and (names := aliases(thread, part.part, part.turns)):
+        properties["aliases"] = names
+    if part.part == 1:
         properties["created"] = write_time(thread.created)
         optional: dict[str, Scalar | tuple[str, ...]] = {
             "agent": thread.agent_id,
@@ -104,9 +115,16 @@ def transcript_header(thread: Thread, part: int) -> dict[str, Scalar | tuple[str
     return properties
 
 
+def aliases(thread: Thread, part: int, turns: Sequence[Turn]) -> tuple[str, ...]:
+    """Names by which a person finds a part: the thread's title and its first day; of later parts their first day."""
+    begins = [thread.created] if part == 1 else [turn.timestamp for turn in turns[:1]]
+    title = [thread.title] if part == 1 and thread.title else []
+    return (*title, *(write_time(time)[:10] for time in begins))
+
+
 def read_part_number(mapping: Mapping[str, Any]) -> int:
     """Which part this is. Raises ValueError where the file is no transcript that this code reads."""
-    kind = read_header(mapping)
+    kind = read_header(mapping, READABLE_VERSION)
     if kind != _KIND:
         raise ValueError(f"the file is of the kind {kind}, not {_KIND}")
     part = mapping.get("part")
@@ -130,7 +148,7 @@ def read_thread(mapping: Mapping[str, Any], part: int) -> Thread:
         updated=created,
         agent_id=_read_optional(first, "agent"),
         title=_read_optional(first, "title"),
-        tags=_read_tags(first.get("tags")),
+        tags=_read_list(first, "tags"),
         preset=_read_optional(first, "preset"),
         backend=_read_optional(first, "backend"),
         incognito=_read_flag(first, "incognito"),
@@ -149,17 +167,18 @@ def _read_flag(mapping: Mapping[str, Any], key: str) -> bool:
     return value
 
 
-def _read_tags(value: Any) -> tuple[str, ...]:
-    """A list of tags; also a single one, and an empty property, as Obsidian leaves them."""
-    tags = value if isinstance(value, list) else [] if value is None else [value]
-    texts = [as_text(tag) for tag in tags]
+def _read_list(mapping: Mapping[str, Any], key: str) -> tuple[str, ...]:
+    """A list of texts; also a single one, and an empty property, as Obsidian leaves them."""
+    value = mapping.get(key)
+    items = value if isinstance(value, list) else [] if value is None else [value]
+    texts = [as_text(item) for item in items]
     if None in texts:
-        raise ValueError("tags is not a list of texts")
+        raise ValueError(f"{key} is not a list of texts")
     return tuple(text for text in texts if text is not None)
 
 
 _HEADER_KEYS = frozenset([
-    "recollect", "kind", "space", "owner", "thread", "part",
+    "recollect", "kind", "space", "owner", "thread", "part", "aliases",
     "created", "agent", "title", "tags", "preset", "backend", "pinned", "incognito",
 ])  # fmt: skip
 _YES = "yes"
@@ -169,6 +188,8 @@ _FIELDS = {
     "status": "status", "skipped": "skip_reason", "edited": "edited",
 }  # fmt: skip
 """The properties of a turn in their order, and the fields of a Turn that they hold."""
+_HIDDEN = ("id", "tool_call_id", "parent")
+"""Those that are in a comment. In version 1 they are lines like the others."""
 _heading = re.compile(rf"({'|'.join(ROLES)}) · (?:([^·^]+) · )?({TIME}) \^({ANCHOR})").fullmatch
 
 
@@ -188,34 +209,45 @@ class ParsedPart:
     problems: tuple[Problem, ...]
     unknown: tuple[str, ...] = ()
     """Properties of the front matter that a transcript doesn't have: a person's, or an editor's."""
+    aliases: tuple[str, ...] = ()
+    """Those that neither the thread nor its turns give: a person's, or of an earlier title."""
 
 
-def render_part(part: TranscriptPart) -> str:
+def render_part(part: TranscriptPart, version: int = READABLE_VERSION) -> str:
     """The whole file. The same part gives the same bytes."""
     markers = render_markers(part)
-    header = render_front_matter(transcript_header(part.thread, part.part))
+    header = render_front_matter(_header(part, version))
     blocks = [header, *markers.get(-1, ())]
     for place, turn in enumerate(part.turns):
-        blocks.append(render_turn(turn))
+        blocks.append(render_turn(turn, version))
         blocks += markers.get(place, ())
     return "\n".join(blocks)
 
 
-def render_turn(turn: Turn) -> str:
+def is_rendered(text: str, part: TranscriptPart) -> bool:
+    """Whether a file holds exactly this part, in this version of the format or in the one before."""
+    return text in (render_part(part), render_part(part, FORMAT_VERSION))
+
+
+def render_turn(turn: Turn, version: int = READABLE_VERSION) -> str:
     """One turn, ending in a newline; a blank line has to separate it from the text above."""
-    sender = turn.sender_id
-    in_heading = is_readable(sender) and "·" not in sender
+    sender, hides = turn.sender_id, version > FORMAT_VERSION
+    unsaid = turn.role if hides else ""
+    in_heading = sender != unsaid and is_readable(sender) and "·" not in sender
     who = f"{turn.role} · {sender}" if in_heading else turn.role
     heading = f"{who} · {write_time(turn.timestamp)} ^{write_anchor(turn.turn_id)}"
     values = {key: getattr(turn, name) for key, name in _FIELDS.items()}
-    values["sender"] = sender if sender and not in_heading else None
+    values["sender"] = sender if sender != unsaid and not in_heading else None
     values["status"] = turn.status if turn.status != "complete" else None
     values["edited"] = _YES if turn.edited else None
+    written = {key: value for key, value in values.items() if value is not None}
     properties = [
         f"- {key}: {write_text(value) if isinstance(value, str) else write_json(value)}"
-        for key, value in values.items()
-        if value is not None
+        for key, value in written.items()
+        if not (hides and key in _HIDDEN)
     ]
+    if hides:
+        properties.insert(0, render_hidden({key: written[key] for key in _HIDDEN if key in written}))
     return render_section(heading, properties, turn.content)
 
 
@@ -223,20 +255,24 @@ def parse_part(text: str) -> ParsedPart:
     """Everything that can be read, and a problem for everything that can't. Never raises."""
     mapping, body_line, header_problems = split_front_matter(text)
     thread, number = None, 0
+    names: tuple[str, ...] = ()
     problems = list(header_problems)
     if mapping is not None:
         try:
             number = read_part_number(mapping)
             thread = read_thread(mapping, number)
+            names = _read_list(mapping, "aliases")
         except ValueError as error:
             problems.append(Problem(1, str(error)))
     unknown = tuple(key for key in mapping or () if key not in _HEADER_KEYS)
-    body = read_body(text, body_line)
+    body = read_body(text, body_line, hidden=_HIDDEN)
     turns, body_problems = read_each(body, _read_turn)
     memcells, memcell_problems = read_markers(body.comments)
     problems += body_problems + memcell_problems
     problems.sort(key=lambda problem: problem.line)
-    return ParsedPart(thread, number, turns, memcells, tuple(problems), unknown)
+    ours = aliases(thread, number, turns) if thread is not None else ()
+    foreign = tuple(name for name in names if name not in ours)
+    return ParsedPart(thread, number, turns, memcells, tuple(problems), unknown, foreign)
 
 
 def is_transcript(path: str) -> bool:
@@ -293,7 +329,8 @@ def _read_turn(section: Section) -> tuple[str, Turn]:
         raise ValueError("this is not the heading of a turn (role · sender · UTC time ^id)")
     turn_id = read_text(found[4])
     known, _ = read_properties(section, _READERS, required="id")
-    fields: dict[str, Any] = {"message_id": turn_id, "sender_id": found[2] or ""}
+    unsaid = found[1] if any(item.is_hidden for item in section.properties) else ""
+    fields: dict[str, Any] = {"message_id": turn_id, "sender_id": found[2] or unsaid}
     fields |= {_FIELDS[key]: value for key, value in known.items()}
     return turn_id, Turn(
         turn_id=turn_id,

@@ -275,7 +275,7 @@ class Transcriber:
         """
         thread, last = state.thread.ref, _last(part, turns)
         cells = await self.store.cells(thread, part.first_position, last)
-        text = await asyncio.to_thread(render, state.thread, part.part, turns, cells)
+        text = await asyncio.to_thread(render_part, part_of(state.thread, part.part, turns, cells))
         digest = text_digest(text)
         part = replace(
             part,
@@ -293,9 +293,9 @@ class Transcriber:
         return None
 
 
-def render(thread: Thread, part: int, turns: list[PlacedTurn], cells: list[Memcell]) -> str:
-    """One part of a transcript as it is in the vault."""
-    return render_part(TranscriptPart(thread, part, tuple(placed.turn for placed in turns), tuple(cells)))
+def part_of(thread: Thread, part: int, turns: list[PlacedTurn], cells: list[Memcell]) -> TranscriptPart:
+    """One part of a transcript as the vault should have it."""
+    return TranscriptPart(thread, part, tuple(placed.turn for placed in turns), tuple(cells))
 
 
 def _size(turn: Turn) -> int:

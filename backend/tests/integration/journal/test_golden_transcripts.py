@@ -1,12 +1,19 @@
 """A fixed conversation gives transcripts with the same bytes in every version: people keep these files for years."""
 
+import shutil
 from pathlib import Path
 
+from recollect.app import open_home
+from recollect.service.rebuild import rebuild_home
+from recollect.settings import Settings
 from tests.http_client import Json, opened, thread_path
 from tests.remembering import DAY, MAY_8, MINUTE, vault_files
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "transcripts"
 """Written once. Where the format changes, its version does too, and these files are what the upgrade is tested with."""
+
+FIRST_VERSION = GOLDEN.with_name("transcripts-1")
+"""The same conversation as version 1 of the format had it."""
 
 CALL: Json = {
     "id": "call-1",
@@ -59,3 +66,13 @@ async def test_the_bytes_of_transcripts_stay_as_they_are(tmp_path: Path) -> None
     wanted = {str(file.relative_to(GOLDEN)): file.read_bytes() for file in GOLDEN.rglob("*.md")}
     assert len(wanted) == 2
     assert await transcripts(tmp_path / "home") == wanted
+
+
+async def test_transcripts_of_version_1_are_rebuilt_and_stay_as_they_are(tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    shutil.copytree(FIRST_VERSION, home / "vault")
+    settings = Settings(home=home, embedding={"kind": "none"}, llm={"discover": False})
+    report, found = await rebuild_home(settings, open_home)
+    assert (report.threads, report.turns, report.problems, found.problems) == (2, 18, [], [])
+    wanted = {str(file.relative_to(FIRST_VERSION)): file.read_bytes() for file in FIRST_VERSION.rglob("*.md")}
+    assert {name: content for name, content in vault_files(home).items() if "/threads/" in name} == wanted

@@ -112,12 +112,13 @@ async def test_an_older_copy_that_comes_back_is_no_edit_and_the_current_version_
     [
         lambda text: text + "\nmy own remark\n",
         lambda text: text.removeprefix("---\n"),
-        lambda text: text.replace("part: 1\n", "part: 1\naliases: [x]\n"),
-        lambda text: text.replace("- id: ", "- id: x", 1),
+        lambda text: text.replace("part: 1\n", "part: 1\ncssclasses: [x]\n"),
+        lambda text: text.replace("aliases: [", "aliases: [x, "),
+        lambda text: text.replace("%% id: ", "%% id: x", 1),
         lambda text: text[: text.rindex("## user")],
         lambda text: "nothing of it left",
     ],
-    ids=["stray text", "front matter", "a property", "message id", "a turn gone", "all gone"],
+    ids=["stray text", "front matter", "a property", "an alias", "message id", "a turn gone", "all gone"],
 )
 async def test_what_cannot_be_taken_in_is_kept_beside_and_our_form_restored(
     house: House, change: Callable[[str], str]

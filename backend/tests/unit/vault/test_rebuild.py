@@ -199,7 +199,7 @@ async def test_a_copy_of_a_threads_folder_is_reported_and_the_thread_comes_back(
 async def test_two_turns_with_one_message_id_are_reported_and_the_rest_comes_back(
     vault: PersonsVault, rebuilt: Again
 ) -> None:
-    vault.files[FIRST] = vault.files[FIRST].replace("- id: m1\n", "- id: m0\n")
+    vault.files[FIRST] = vault.files[FIRST].replace("%% id: m1 %%", "%% id: m0 %%")
     again, report = await rebuilt()
     assert len(report.problems) >= 1
     assert len(await again.history("t1")) >= 8

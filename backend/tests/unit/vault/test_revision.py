@@ -41,7 +41,7 @@ def changed(*edits: tuple[str, str], expected: int = 3, header_is_current: bool 
         ),
         ("ask back", "be curious", replace(TURNS[1], reasoning="be curious")),
         ("- reasoning: ask back\n", "", replace(TURNS[1], reasoning=None)),
-        ("- id: m3\n", "- id: m3\n- edited: yes\n", TURNS[2]),
+        ("%% id: m3 %%\n", "%% id: m3 %%\n- edited: yes\n", TURNS[2]),
         ("Lisbon", "Porto", replace(TURNS[2], content="To Porto.")),
     ],
     ids=["sender", "reasoning", "no reasoning", "mark", "words"],
@@ -64,6 +64,8 @@ def test_several_turns_can_be_edited_at_once() -> None:
         lambda text: text.replace("\n## ", "\n\n\n## "),
         lambda text: text.replace("%% memcell c-1: t-1 t-2 · gap %%\n", ""),
         lambda text: text.replace("tags: [family]", "tags:\n  - family"),
+        lambda text: text.replace('aliases: [Marta, "2026-05-08"]\n', ""),
+        lambda text: render_part(PART, 1),
         lambda text: text.replace("> To where?", ">To where?"),
     ],
     ids=[
@@ -72,6 +74,8 @@ def test_several_turns_can_be_edited_at_once() -> None:
         "blank lines",
         "memcell marker gone",
         "tags as a list",
+        "aliases gone",
+        "version 1",
         "quote without space",
     ],
 )
@@ -88,11 +92,13 @@ def test_a_mark_that_is_gone_is_no_revision() -> None:
 @pytest.mark.parametrize(
     ("old", "new"),
     [
-        ("- id: m3", "- id: m9"),
+        ("id: m3 %%", "id: m9 %%"),
+        ("%% id: m3 %%\n", ""),
         ("## assistant", "## user"),
         ("12:00:02.000Z", "12:00:03.000Z"),
         ("- model: qwen3-8b", "- model: gpt-9"),
-        ("- id: m3\n", "- id: m3\n- tool_call_id: x\n"),
+        ("id: m3 %%", "id: m3 · tool_call_id: x %%"),
+        ("aliases: [Marta, ", "aliases: [Marta, my sister, "),
         ("> To Lisbon.", ">"),
         ("> To Lisbon.", "> \\u{0}"),
         ("> To Lisbon.", "> To Porto,\nI think."),

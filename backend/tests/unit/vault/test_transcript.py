@@ -6,7 +6,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from recollect.domain.markdown.transcript import parse_part, render_part, render_turn
+from recollect.domain.markdown.transcript import is_rendered, parse_part, render_part, render_turn
 from recollect.domain.model import (
     MAX_TIMESTAMP,
     ROLES,
@@ -32,7 +32,7 @@ DESIGN_SAMPLE = """\
 """
 THREAD = Thread("default", "t1", "ann", created=1_778_248_980_000, updated=1_778_248_980_000, title="Marta")
 MARTA = Turn("t-12", "m1", "user", "ann", "My sister Marta is moving to Porto!", 1_778_248_980_000)
-ANSWER = Turn("t-13", "m2", "assistant", "", "Lovely.\n\nWhen?", 1_778_248_984_120, model="qwen3-8b")
+ANSWER = Turn("t-13", "m2", "assistant", "assistant", "Lovely.\n\nWhen?", 1_778_248_984_120, model="qwen3-8b")
 LATER = Turn("t-14", "m3", "user", "ann", "In June.", 1_778_248_990_000)
 PART = TranscriptPart(THREAD, 1, (MARTA, ANSWER, LATER), (Memcell("c-9a1f04", ("t-12", "t-13"), "gap"),))
 
@@ -69,7 +69,7 @@ _turns = st.builds(
     turn_id=st.integers(0, 10**6).map("t-{}".format) | words,
     message_id=words,
     role=st.sampled_from(ROLES),
-    sender_id=words,
+    sender_id=words | st.sampled_from(["", *ROLES]),
     content=texts,
     timestamp=_times,
     parts=_objects,
@@ -122,14 +122,18 @@ def _damaged(part: TranscriptPart, old: str, new: str) -> str:
 
 
 @unhurried
-@given(_parts())
-def test_every_part_comes_back_exactly_though_an_editor_changed_its_line_ends(part: TranscriptPart) -> None:
-    text = render_part(part)
+@given(_parts(), st.sampled_from([1, 2]))
+def test_every_part_comes_back_exactly_though_an_editor_changed_its_line_ends(
+    part: TranscriptPart, version: int
+) -> None:
+    text = render_part(part, version)
     for written in (text, "\ufeff" + text.replace("\n", "\r\n")):
         parsed = parse_part(written)
         assert (parsed.thread, parsed.part, parsed.turns, parsed.memcells, parsed.problems) == (
             _in_file(part.thread, part.part), part.part, part.turns, part.memcells, (),
         )  # fmt: skip
+        assert (parsed.unknown, parsed.aliases) == ((), ())
+    assert is_rendered(text, part)
 
 
 @unhurried
@@ -141,7 +145,7 @@ def test_every_turn_has_as_many_lines_for_any_editor_as_for_us(turn: Turn) -> No
 
 _DAMAGE = (
     "", "---", "> forged", ">", "## ", "## notes", "## user · eve · 2026-05-08T14:03:00.000Z ^forged",
-    "# notes", "%%", "%% memcell forged: t-12 · gap %%", "%% mine %%", "- id: forged", "- forged: x",
+    "# notes", "%%", "%% memcell forged: t-12 · gap %%", "%% mine %%", "%% id: forged %%", "- id: forged", "- forged: x",
     "- parts: [", "forged", "  > x",
 )  # fmt: skip
 
@@ -169,11 +173,11 @@ def test_any_text_at_all_is_parsed_without_an_exception(text: str) -> None:
 
 def test_a_part_has_the_form_that_people_know() -> None:
     assert render_part(replace(PART, turns=PART.turns[:2])) == (
-        '---\nrecollect: 1\nkind: transcript\nspace: default\nowner: users/ann\nthread: t1\npart: 1\n'
-        'created: "2026-05-08T14:03:00.000Z"\ntitle: Marta\n---\n'
-        "\n## user · ann · 2026-05-08T14:03:00.000Z ^t-12\n- id: m1\n\n"
+        '---\nrecollect: 2\nkind: transcript\nspace: default\nowner: users/ann\nthread: t1\npart: 1\n'
+        'aliases: [Marta, "2026-05-08"]\ncreated: "2026-05-08T14:03:00.000Z"\ntitle: Marta\n---\n'
+        "\n## user · ann · 2026-05-08T14:03:00.000Z ^t-12\n%% id: m1 %%\n\n"
         "> My sister Marta is moving to Porto!\n"
-        "\n## assistant · 2026-05-08T14:03:04.120Z ^t-13\n- id: m2\n- model: qwen3-8b\n\n"
+        "\n## assistant · 2026-05-08T14:03:04.120Z ^t-13\n%% id: m2 %%\n- model: qwen3-8b\n\n"
         "> Lovely.\n>\n> When?\n"
         "\n%% memcell c-9a1f04: t-12 t-13 · gap %%\n"
     )  # fmt: skip
@@ -196,25 +200,27 @@ def test_the_sample_in_the_design_is_read() -> None:
 @pytest.mark.parametrize(
     ("old", "new", "line", "anchor"),
     [
-        ("## user · ann · 2026-05-08T14:03:00.000Z", "## user · ann · yesterday", 12, None),
-        ("2026-05-08T14:03:04.120Z", "2026-13-08T14:03:04.120Z", 17, None),
-        ("- id: m1\n", "", 12, "t-12"),
-        ("- id: m1", "- id:", 13, "t-12"),
-        ("- id: m2", '- id: "m2', 18, "t-13"),
-        ("- id: m2", "- id: m2\n- parts: [", 19, "t-13"),
-        ("- id: m2", '- id: m2\n- parts: {"a": 1}', 19, "t-13"),
-        ("- id: m2", '- id: m2\n- parent: "\\ud800"', 19, "t-13"),
-        ("- id: m2", "- id: m2\n- status: asleep", 19, "t-13"),
-        ("- id: m2", "- id: m2\n- mood: good", 19, "t-13"),
-        ("- id: m2", "- id: m2\n- id: m9", 19, "t-13"),
-        ("> Lovely.", "Lovely.", 21, "t-13"),
-        ("> Lovely.\n>\n> When?\n", "", 17, "t-13"),
-        (">\n", "But:\n", 22, "t-13"),
-        (">\n", "\n", 23, "t-13"),
-        ("> In June.\n", "> In June.\n\nMy own thoughts.\nMore.\n", 32, None),
-        ("memcell c-9a1f04: t-12 t-13 · gap %%", "memcell c-9a1f04 t-12 t-13 · gap %%", 25, None),
-        ("gap %%\n", "gap %%\n%% memcell c-9a1f04: t-14 %%\n", 26, None),
-        ("^t-13", "^t-12", 17, "t-12"),
+        ("## user · ann · 2026-05-08T14:03:00.000Z", "## user · ann · yesterday", 13, None),
+        ("2026-05-08T14:03:04.120Z", "2026-13-08T14:03:04.120Z", 18, None),
+        ("%% id: m1 %%\n", "", 13, "t-12"),
+        ("%% id: m1 %%", "- id:", 14, "t-12"),
+        ("id: m2 %%", 'id: "m2 %%', 19, "t-13"),
+        ("%% id: m2 %%", "%% id: m2 %%\n- parts: [", 20, "t-13"),
+        ("%% id: m2 %%", '%% id: m2 %%\n- parts: {"a": 1}', 20, "t-13"),
+        ("id: m2 %%", 'id: m2 · parent: "\\ud800" %%', 19, "t-13"),
+        ("%% id: m2 %%", "%% id: m2 %%\n- status: asleep", 20, "t-13"),
+        ("%% id: m2 %%", "%% id: m2 %%\n- mood: good", 20, "t-13"),
+        ("%% id: m2 %%", "%% id: m2 %%\n- id: m9", 20, "t-13"),
+        ("%% id: m2 %%", "%% id: m2 · id: m9 %%", 19, "t-13"),
+        ("%% id: m1 %%", "%% id: m1 %%\n%% mine %%", 15, None),
+        ("> Lovely.", "Lovely.", 22, "t-13"),
+        ("> Lovely.\n>\n> When?\n", "", 18, "t-13"),
+        (">\n", "But:\n", 23, "t-13"),
+        (">\n", "\n", 24, "t-13"),
+        ("> In June.\n", "> In June.\n\nMy own thoughts.\nMore.\n", 33, None),
+        ("memcell c-9a1f04: t-12 t-13 · gap %%", "memcell c-9a1f04 t-12 t-13 · gap %%", 26, None),
+        ("gap %%\n", "gap %%\n%% memcell c-9a1f04: t-14 %%\n", 27, None),
+        ("^t-13", "^t-12", 18, "t-12"),
     ],
 )
 def test_damage_is_reported_once_with_its_line(old: str, new: str, line: int, anchor: str | None) -> None:
@@ -228,8 +234,8 @@ def test_an_interrupted_quote_yields_what_is_quoted(between: str) -> None:
 
 
 def test_a_turn_without_its_heading_is_reported_and_does_not_run_into_the_turn_above() -> None:
-    parsed = parse_part(_without_line(render_part(PART), 17))
-    assert (parsed.turns, parsed.problems[0].line) == ((MARTA, LATER), 17)
+    parsed = parse_part(_without_line(render_part(PART), 18))
+    assert (parsed.turns, parsed.problems[0].line) == ((MARTA, LATER), 18)
 
 
 def test_of_two_turns_with_one_id_the_intact_one_is_kept() -> None:
@@ -251,8 +257,8 @@ def test_of_two_intact_turns_with_one_id_the_first_is_kept() -> None:
         ("thread: t1", "thread: [t1]", "thread is not text"),
         ("part: 1", "part: one", "part"),
         ("kind: transcript", "kind: episodes", "kind episodes, not transcript"),
-        ("recollect: 1", "recollect: 2", "this code reads version 1"),
-        ("recollect: 1\n", "", "no format version"),
+        ("recollect: 2", "recollect: 3", "this code reads version 2"),
+        ("recollect: 2\n", "", "no format version"),
         ('"2026-05-08T14:03:00.000Z"\ntitle', "yesterday\ntitle", "UTC time"),
         ("title: Marta", "title: {a: b}", "title is not text"),
         ("title: Marta", "tags: [[a]]", "tags"),
@@ -267,6 +273,24 @@ def test_damaged_front_matter_is_reported(old: str, new: str, message: str) -> N
 
 def test_turns_are_read_below_damaged_front_matter() -> None:
     assert parse_part(_damaged(PART, "owner: users/ann", "owner: [")).turns == PART.turns
+
+
+def test_a_sender_that_is_the_role_is_said_once_and_one_that_is_nobody_is_told_from_it() -> None:
+    unnamed = replace(ANSWER, sender_id="")
+    assert "\n## assistant · 2026-05-08T14:03:04.120Z ^t-13\n" in render_part(PART)
+    for answer in (ANSWER, unnamed):
+        for version in (1, 2):
+            part = replace(PART, turns=(MARTA, answer))
+            assert parse_part(render_part(part, version)).turns == part.turns
+
+
+def test_aliases_are_title_and_day_and_any_other_is_a_persons() -> None:
+    assert parse_part(_damaged(PART, "[Marta, ", "[Marta, my sister, ")).aliases == ("my sister",)
+    assert parse_part(render_part(PART)).aliases == ()
+    odd = parse_part(_damaged(PART, "[Marta, ", "[[Marta], "))
+    assert (odd.thread, len(odd.problems)) == (parse_part(render_part(PART)).thread, 1)
+    second = render_part(replace(PART, part=2))
+    assert '\naliases: ["2026-05-08"]\n' in second
 
 
 def test_what_obsidian_does_to_properties_is_understood() -> None:
