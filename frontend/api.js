@@ -1,4 +1,5 @@
 // The public API: JSON calls, and answers as server-sent events. Pages speak to the server through this file alone.
+import { lostConnection } from "./connection.js";
 import { kept } from "./kept.js";
 import { readEvents } from "./sse.js";
 
@@ -50,7 +51,12 @@ async function call(method, path, options = {}) {
 /** The events of an answer as `{id, event, data}`; `options` as of a call, with `method`. */
 export async function* events(path, { method = "GET", ...options } = {}) {
   const response = await send(method, path, options);
-  yield* readEvents(response.body);
+  try {
+    yield* readEvents(response.body);
+  } catch (error) {
+    if (!options.signal?.aborted) lostConnection();
+    throw error;
+  }
 }
 
 async function send(method, path, { query, body, headers, signal } = {}) {
@@ -67,6 +73,7 @@ async function send(method, path, { query, body, headers, signal } = {}) {
     response = await fetch(withQuery(path, query), request);
   } catch (error) {
     if (error.name === "AbortError") throw error;
+    lostConnection();
     throw new ApiError(0, { code: "unreachable", message: "The server doesn't answer. Is it running?" });
   }
   if (response.ok) return response;

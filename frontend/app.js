@@ -1,5 +1,6 @@
 // The page as a whole: who is asking, where we are, and the page that is shown there.
 import { onKeyWanted } from "./api.js";
+import { ConnectionBanner, useConnection } from "./connection.js";
 import { KeyEntry } from "./key_entry.js";
 import { go, useRoute } from "./router.js";
 import { readSession, SessionProvider } from "./session.js";
@@ -28,6 +29,7 @@ function App() {
       if (error.status !== 401) setProblem(error);
     }
   }, []);
+  useConnection(useCallback((gone) => !gone && problem && begin(), [problem, begin]));
   useEffect(() => {
     onKeyWanted(() => setKeyWanted(true));
     begin();
@@ -60,9 +62,10 @@ function LazyPage({ name, route }) {
     PAGES[name]().then((module) => setPage(() => module.default), setProblem);
   }, [name]);
   useEffect(load, [load]);
+  useConnection(useCallback((gone) => !gone && problem && load(), [problem, load]));
   if (broken) return html`<${Problem} error=${broken} onRetry=${mend} />`;
   if (problem) return html`<${Problem} error=${problem} onRetry=${load} />`;
   return Page ? html`<${Page} route=${route} />` : html`<${Loading} />`;
 }
 
-render(html`<${App} /><${Toasts} />`, document.getElementById("app"));
+render(html`<${ConnectionBanner} /><${App} /><${Toasts} />`, document.getElementById("app"));

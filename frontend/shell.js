@@ -1,5 +1,6 @@
 // What stands around every page: the way between them, and who one is.
 import { keep, kept } from "./kept.js";
+import { Shortcuts, showShortcuts } from "./keyboard.js";
 import { go, href } from "./router.js";
 import { chooseUser, keepKey, useSession } from "./session.js";
 import { TextDialog } from "./ui/dialog.js";
@@ -31,6 +32,7 @@ export function Shell({ page, onSessionChanged, children }) {
         <${Account} onSessionChanged=${onSessionChanged} />
       </nav>
       <main id="main" tabindex="-1" class="page page-${page}">${children}</main>
+      <${Shortcuts} />
     </div>`;
 }
 
@@ -58,6 +60,7 @@ function Account({ onSessionChanged }) {
     { label: theme === "dark" ? "Light theme" : "Dark theme", icon: theme === "dark" ? "sun" : "moon", onSelect: () => setTheme(theme === "dark" ? "light" : "dark") },
     kept("theme") && { label: "Theme of the system", icon: "undo", onSelect: () => setTheme(null) },
     chooses && { label: "Another user", icon: "user", onSelect: () => setChoosing(true) },
+    { label: "Keyboard shortcuts", icon: "keyboard", onSelect: showShortcuts },
     kept("key") && { label: "Forget the key here", icon: "key", onSelect: leave },
   ];
   return html`<div class="account">

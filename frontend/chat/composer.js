@@ -1,4 +1,5 @@
 // Where a message is written. Enter sends, Shift+Enter begins a line.
+import { useShortcut } from "../keyboard.js";
 import { Icon } from "../ui/icons.js";
 import { html, useEffect, useLayoutEffect, useRef } from "../view.js";
 
@@ -14,6 +15,8 @@ export function Composer({ text, onText, onSend, onStop, busy, placeholder = "Wr
   useEffect(() => {
     if (matchMedia("(hover: hover)").matches) field.current.focus();
   }, []);
+  useShortcut("write", () => field.current.focus());
+  useShortcut("stop", () => busy && onStop());
   const keyed = (event) => {
     if (event.key !== "Enter" || event.shiftKey || event.isComposing) return;
     event.preventDefault();
@@ -25,7 +28,7 @@ export function Composer({ text, onText, onSend, onStop, busy, placeholder = "Wr
   };
   return html`<form class="composer" onSubmit=${submitted}>
     <textarea ref=${field} rows="1" aria-label="Message" placeholder=${placeholder} value=${text} onInput=${(event) => onText(event.target.value)} onKeyDown=${keyed}></textarea>
-    ${busy && html`<button type="button" class="icon-only round" aria-label="Stop" title="Stop" onClick=${onStop}><${Icon} name="stop" /></button>`}
-    ${(!busy || text.trim()) && html`<button class="primary icon-only round" aria-label="Send" title="Send" disabled=${!text.trim()}><${Icon} name="send" /></button>`}
+    ${busy && html`<button key="stop" type="button" class="icon-only round" aria-label="Stop" title="Stop" onClick=${onStop}><${Icon} name="stop" /></button>`}
+    ${(!busy || text.trim()) && html`<button key="send" class="primary icon-only round" aria-label="Send" title="Send" disabled=${!text.trim()}><${Icon} name="send" /></button>`}
   </form>`;
 }

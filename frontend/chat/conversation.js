@@ -16,9 +16,11 @@ import { editedParts } from "./parts.js";
 import { useScrolling } from "./scrolling.js";
 import { ThreadMenu } from "./thread_list.js";
 import { threadName } from "./thread_name.js";
-import { BEGINNING, versionsOf } from "./turns.js";
+import { BEGINNING, isOpen, versionsOf } from "./turns.js";
 import { Waiting } from "./waiting.js";
 
+/** For those who hear the page. A message that was not sent is told by its own words. */
+const ENDINGS = { complete: "The answer is complete.", partial: "The answer ended before it was complete.", failed: "No answer came." };
 const TITLE_WAITS_MS = [1500, 4000, 10_000];
 
 /** `onOpened` is called when the first message of a new thread is on its way. */
@@ -67,7 +69,7 @@ export function Conversation({ threadId, isNew, focusTurn, isFirst, onOpened, on
     ${empty && html`<div class="scroller"><${FirstRun} isFirst=${isFirst} onPick=${setText} /></div>`}
     ${!missing && !empty && html`<${Turns} talk=${talk} threadId=${threadId} actions=${actions} focusTurn=${focusTurn} />`}
     ${!missing && html`<div class="composer-place">
-      <${Announcement} busy=${talk.busy} />
+      <${Announcement} talk=${talk} />
       ${talk.later && html`<p class="to-newest"><a class="button small" href=${href("chat", [threadId])}>Newest messages</a></p>`}
       <${Composer} text=${text} onText=${setText} onSend=${() => say(text.trim())} onStop=${() => talk.stop().catch(toast)} busy=${talk.busy} />
       ${!talk.busy && html`<${Waiting} threadId=${threadId} user=${user} waiting=${talk.thread?.waiting} onChange=${talk.read} />`}
@@ -83,12 +85,15 @@ function Missing() {
 }
 
 /** For those who hear the page: an answer is not read out while it grows. */
-function Announcement({ busy }) {
+function Announcement({ talk: { busy, path } }) {
   const [text, setText] = useState("");
-  const was = useRef(busy);
+  const was = useRef({ busy: false, answered: null });
   useEffect(() => {
-    if (busy !== was.current) setText(busy ? "The answer is on its way." : "The answer is complete.");
-    was.current = busy;
+    const last = path.at(-1);
+    const answered = last?.role === "assistant" && !isOpen(last) ? last.turn_id : null;
+    if (busy) setText("The answer is on its way.");
+    else if (was.current.busy) setText(answered !== was.current.answered ? ENDINGS[last?.status] ?? "" : "");
+    was.current = { busy, answered };
   }, [busy]);
   return html`<p class="hidden-label" role="status">${text}</p>`;
 }

@@ -1,6 +1,8 @@
 // One thread as the page holds it: its turns, what streams into them, and what can be done.
 import { ApiError, apiPath, get, post } from "../api.js";
 import { useCallback, useEffect, useMemo, useRef, useState } from "../view.js";
+import { useConnection } from "../connection.js";
+import { toast } from "../ui/toast.js";
 import { onThreadChanged, threadChanged } from "./changes.js";
 import { ask, join } from "./following.js";
 import { beyondGap, spanned, wholeOf, withLater, withNewest } from "./stretches.js";
@@ -29,25 +31,31 @@ export function useConversation(threadId, user, isNew, focusTurn) {
   const change = useCallback((make) => setState((before) => ({ ...before, ...make(before) })), []);
   const stopping = useMemo(() => new AbortController(), []);
   const following = useRef(new Set());
+  const unsent = useRef(null);
   useEffect(() => () => stopping.abort(), []);
 
   const follow = useCallback(async (source, { onMeta } = {}) => {
     const live = new LiveText(change);
+    const followed = new Set();
     try {
       for await (const { event, data } of source) {
         if (event === "meta") {
           following.current.add(data.assistant_turn.turn_id);
+          followed.add(data.assistant_turn.turn_id);
           live.begin(data);
           onMeta?.(data);
         } else if (event === "delta" || event === "reasoning") {
           live.add(event, data.text);
+        } else if (event === "resumed") {
+          change(() => ({ pending: { content: null, parent: data.parent } }));
+          setLeaf(data.parent);
         } else {
-          live.end(data, event === "error" ? data.error.message : null);
+          live.end(data, event === "error" ? data.error : null);
         }
       }
     } finally {
       live.stop();
-      following.current.delete(live.turnId);
+      for (const turnId of followed) following.current.delete(turnId);
     }
   }, []);
 
@@ -101,6 +109,8 @@ export function useConversation(threadId, user, isNew, focusTurn) {
     };
   }, [threadId, user]);
 
+  useConnection(useCallback((gone) => !gone && (here.current.turns.length || here.current.error) && read({ again: true }), [read]));
+
   const reading = useRef(false);
   /** `load` tells how what it read changes what is here, as long as that is what it was. */
   const readMore = useCallback(async (load) => {
@@ -114,6 +124,13 @@ export function useConversation(threadId, user, isNew, focusTurn) {
       reading.current = false;
     }
   }, []);
+  const cancel = ({ turn_id: answer }) => post(apiPath("threads", threadId, "cancel"), { user_id: user, turn_id: answer });
+  /** Stops the answer that streams, and no other; a message that no server took is called back. */
+  const stop = useCallback(async () => {
+    const open = here.current.turns.find((turn) => turn.role === "assistant" && isOpen(turn));
+    if (open) await cancel(open);
+    else unsent.current?.abort();
+  }, [threadId, user]);
   /** `content` (with what else it holds, as `parts`), or none for another answer to `parent`. Raises what kept it from being taken. */
   const send = useCallback(async ({ content, parts, parent }) => {
     const last = here.current.turns.at(-1)?.turn_id;
@@ -122,24 +139,27 @@ export function useConversation(threadId, user, isNew, focusTurn) {
     change(() => ({ pending: { content: content ?? null, parent: parent ?? null } }));
     setLeaf(parent === undefined ? null : parent);
     let taken = false;
-    const onMeta = () => {
+    const calling = new AbortController();
+    unsent.current = calling;
+    const leaving = AbortSignal.any([stopping.signal, calling.signal]);
+    const onMeta = ({ assistant_turn: answer }) => {
       taken = true;
+      if (calling.signal.aborted) cancel(answer).catch(toast);
       change(() => ({ pending: null }));
       setLeaf(null);
       threadChanged(threadId);
     };
     try {
-      await follow(ask(threadId, body, stopping.signal), { onMeta });
+      await follow(ask(threadId, body, stopping.signal, leaving), { onMeta });
       threadChanged(threadId);
     } catch (error) {
-      if (stopping.signal.aborted && taken) return;
       change(() => ({ pending: null }));
+      if (leaving.aborted && taken) return;
       if (!taken) setLeaf(null);
       throw error instanceof ApiError ? error : new ApiError(0, { message: error.message });
     }
   }, [threadId, user]);
 
-  const stop = useCallback(() => post(apiPath("threads", threadId, "cancel"), { user_id: user, all: true }), [threadId, user]);
 
   const { gap } = state;
   const tree = useMemo(() => treeOf(state.turns, state.next === null, gap), [state.turns, state.next, gap]);

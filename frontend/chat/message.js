@@ -4,7 +4,7 @@ import { CopyButton } from "../ui/code_block.js";
 import { Icon } from "../ui/icons.js";
 import { Markdown } from "../ui/markdown.js";
 import { fullTime, shortTime } from "../ui/times.js";
-import { sentence } from "../ui/words.js";
+import { explained } from "../ui/words.js";
 import { html, useEffect, useRef, useState } from "../view.js";
 import { ForgetMessageDialog } from "./forget.js";
 import { Meter } from "./meter.js";
@@ -26,14 +26,14 @@ export function Message({ turn, threadId, receipt, problem, versions, actions, b
       : html`<${Words} turn=${turn} />`}
     <${Parts} threadId=${threadId} parts=${turn.parts} />
     ${turn.tool_calls?.length > 0 && html`<${ToolCalls} calls=${turn.tool_calls} />`}
-    <${Outcome} turn=${turn} problem=${problem ?? receipt?.error} />
+    <${Outcome} turn=${turn} problem=${problem ?? (receipt?.error && { message: receipt.error, code: receipt.code })} />
     ${!isOpen(turn) && !editing && html`<${Foot} ...${{ turn, threadId, receipt, versions, actions, busy }} onEdit=${() => setEditing(true)} />`}
   </article>`;
 }
 
 function Words({ turn }) {
   const words = wordsOf(turn);
-  if (turn.role === "assistant" && isOpen(turn) && !words) return html`<p class="thinking" role="status"><span class="hidden-label">The answer is on its way</span><i></i><i></i><i></i></p>`;
+  if (turn.role === "assistant" && isOpen(turn) && !words) return html`<p class="thinking"><span class="hidden-label">The answer is on its way</span><i></i><i></i><i></i></p>`;
   if (turn.role === "user") return html`<div class="bubble">${words && html`<p class="verbatim">${words}</p>`}</div>`;
   if (turn.role === "assistant") return html`<${Markdown} text=${words} live=${turn.status === "streaming"} />`;
   return html`<p class="verbatim aside">${words}</p>`;
@@ -48,8 +48,8 @@ function ToolCalls({ calls }) {
 }
 
 function Outcome({ turn, problem }) {
-  if (turn.status === "failed") return html`<p class="outcome danger" role="alert"><${Icon} name="warning" size=${16} />${sentence(problem || "no answer came")}</p>`;
-  if (turn.status === "partial") return html`<p class="outcome"><${Icon} name="info" size=${16} />${problem ? sentence(`It ends here: ${problem}`) : "It ends here."}</p>`;
+  if (turn.status === "failed") return html`<p class="outcome danger" role="alert"><${Icon} name="warning" size=${16} />${problem ? explained(problem) : "No answer came. Ask again."}</p>`;
+  if (turn.status === "partial") return html`<p class="outcome"><${Icon} name="info" size=${16} />${problem ? explained({ ...problem, message: `It ends here: ${problem.message}` }) : "It ends here."}</p>`;
   return null;
 }
 
@@ -90,7 +90,10 @@ function Editor({ text, onCancel, onSave }) {
   const field = useRef(null);
   useEffect(() => field.current.focus(), []);
   const keyed = (event) => {
-    if (event.key === "Escape") onCancel();
+    if (event.key === "Escape") {
+      event.preventDefault();
+      onCancel();
+    }
     if (event.key === "Enter" && !event.shiftKey && !event.isComposing) {
       event.preventDefault();
       if (words.trim()) onSave(words);

@@ -1,5 +1,6 @@
 // The threads at the side: the last used first, pinned ones above; found by title, or by what was said in them.
 import { apiPath, get, patch, post } from "../api.js";
+import { useShortcut } from "../keyboard.js";
 import { currentRoute, go, href } from "../router.js";
 import { useSession } from "../session.js";
 import { TextDialog } from "../ui/dialog.js";
@@ -10,7 +11,7 @@ import { Loading, Problem } from "../ui/states.js";
 import { shortTime } from "../ui/times.js";
 import { toast } from "../ui/toast.js";
 import { VirtualList } from "../ui/virtual_list.js";
-import { html, useCallback, useEffect, useState } from "../view.js";
+import { html, useCallback, useEffect, useRef, useState } from "../view.js";
 import { onThreadChanged, threadChanged } from "./changes.js";
 import { ForgetThreadDialog } from "./forget.js";
 import { threadName } from "./thread_name.js";
@@ -20,9 +21,14 @@ const PAGE = 100;
 const MOST_FOUND = 20;
 const TYPING_MS = 200;
 
-export function ThreadList({ selected, onSelect, onCount }) {
+export function ThreadList({ selected, onSelect, onOpen, onCount }) {
   const { user } = useSession();
   const [typed, setTyped] = useState("");
+  const field = useRef(null);
+  useShortcut("search", () => {
+    onOpen();
+    requestAnimationFrame(() => field.current.focus());
+  });
   const words = useSettled(typed.trim(), TYPING_MS);
   const list = usePages((after, signal) => readPage(user, words, after, signal), [user, words]);
   useChanges(list, user, words);
@@ -37,7 +43,7 @@ export function ThreadList({ selected, onSelect, onCount }) {
       <label class="search-field">
         <span class="hidden-label">Search chats</span>
         <${Icon} name="search" size=${16} />
-        <input type="search" placeholder="Search chats" value=${typed} onInput=${(event) => setTyped(event.target.value)} />
+        <input ref=${field} type="search" placeholder="Search chats" value=${typed} onInput=${(event) => setTyped(event.target.value)} />
       </label>
     </div>
     <div class="threads-body">

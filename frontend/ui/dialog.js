@@ -1,7 +1,7 @@
 // Dialogs on the browser's own <dialog>: it traps focus and closes on Escape.
 import { html, useId, useLayoutEffect, useRef, useState } from "../view.js";
 import { Icon } from "./icons.js";
-import { sentence } from "./words.js";
+import { explained } from "./words.js";
 
 /** Shown for as long as it is rendered. Without `onClose` it can't be closed. */
 export function Dialog({ title, onClose, children, wide = false }) {
@@ -48,7 +48,7 @@ export function ConfirmDialog({ title, confirm, danger = false, onConfirm, onClo
       await onConfirm();
       onClose();
     } catch (error) {
-      setProblem(sentence(error.message));
+      setProblem(explained(error));
       setBusy(false);
     }
   };
@@ -74,7 +74,7 @@ export function TextDialog({ title, label, value = "", submit = "Save", onSubmit
       await onSubmit(text.trim());
       onClose();
     } catch (error) {
-      setProblem(sentence(error.message));
+      setProblem(explained(error));
       setBusy(false);
     }
   };

@@ -1,4 +1,5 @@
 // Reading a list page by page, and anything else that is fetched.
+import { useConnection } from "../connection.js";
 import { useCallback, useEffect, useRef, useState } from "../view.js";
 
 /** What `load(signal)` answers, as `{value, error, loading, reload, setValue}`; read again when `inputs` change. */
@@ -24,6 +25,7 @@ export function useLoaded(load, inputs) {
       running.current = null;
     };
   }, [reload]);
+  useConnection(useCallback((gone) => !gone && unreached(state.error) && reload(), [state.error, reload]));
   const setValue = useCallback((value) => setState((before) => ({ ...before, value })), []);
   return { ...state, reload, setValue };
 }
@@ -70,7 +72,11 @@ export function usePages(load, inputs) {
     if (!running.current && latest.current.next !== null) read(latest.current.next);
   }, [read]);
   const reload = useCallback(() => read(null), [read]);
+  useConnection(useCallback((gone) => !gone && unreached(latest.current.error) && read(latest.current.items.length ? latest.current.next : null), [read]));
   const setItems = useCallback((change) => setState((before) => ({ ...before, items: change(before.items) })), []);
   const { items, next, loading, error } = state;
   return { items, more: next !== null, loading, error, loadMore, reload, setItems };
 }
+
+/** What the server could not be asked is asked again when it is back. */
+const unreached = (error) => error?.code === "unreachable";

@@ -1,7 +1,7 @@
 // What stands where something will be, is not, or could not be read.
 import { html } from "../view.js";
 import { Icon } from "./icons.js";
-import { sentence } from "./words.js";
+import { explained } from "./words.js";
 
 export function Loading({ label = "Loading" }) {
   return html`<div class="state" role="status"><span class="spinner" aria-hidden="true"></span><span>${label}…</span></div>`;
@@ -14,7 +14,7 @@ export function Empty({ icon = "info", title, children }) {
 export function Problem({ error, onRetry }) {
   return html`<div class="state problem" role="alert">
     <${Icon} name="warning" size=${24} />
-    <p>${sentence(error.message)}${error.id ? ` (in the log: ${error.id})` : ""}</p>
+    <p>${explained(error)}</p>
     ${onRetry && html`<button onClick=${onRetry}><${Icon} name="again" />Try again</button>`}
   </div>`;
 }

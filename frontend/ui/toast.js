@@ -1,7 +1,7 @@
 // Short messages at the edge of the page, read out by screen readers.
 import { html, useEffect, useState } from "../view.js";
 import { Icon } from "./icons.js";
-import { sentence } from "./words.js";
+import { explained } from "./words.js";
 
 const SECONDS = 6;
 const shown = new Set();
@@ -11,7 +11,7 @@ let made = 0;
 /** `toast("Saved")`, `toast("Deleted", {action: "Undo", onAction})`, `toast(error)`. */
 export function toast(message, { kind, action, onAction } = {}) {
   const failed = message instanceof Error;
-  const one = { id: ++made, text: failed ? sentence(message.message) : message, kind: kind ?? (failed ? "danger" : "plain"), action, onAction };
+  const one = { id: ++made, text: failed ? explained(message) : message, kind: kind ?? (failed ? "danger" : "plain"), action, onAction };
   shown.add(one);
   setTimeout(() => dismiss(one), (failed ? 2 : 1) * SECONDS * 1000);
   redraw();

@@ -1,7 +1,34 @@
 // Texts of the API, as sentences of a page.
 
 /** Begins with a capital and ends with a full stop. */
-export function sentence(text) {
+function sentence(text) {
   const whole = `${text[0]?.toUpperCase() ?? ""}${text.slice(1)}`;
   return /[.!?…:]$/.test(whole) ? whole : `${whole}.`;
+}
+
+const ADVICE = {
+  key_required: "Enter a key that is in force.",
+  refused: "Ask whoever runs this server.",
+  too_large: "Send it in smaller pieces.",
+  conflict: "Reload the page, then try again.",
+  unavailable: "Try again in a moment.",
+  unknown_model: "Choose one of these for the chat.",
+  model_unavailable: "See Health for what the model's server says, then ask again.",
+  backend_down: "Start the model's server, then ask again. Health says which one it is.",
+  rate_limited: "Wait a moment, then ask again.",
+  over_quota: "Try again later, or ask whoever runs this server for more.",
+  disk_quota_used: "Delete chats or notes that you don't need.",
+  too_much_queued: "Wait a moment, then try again.",
+  model_too_slow: "Ask again, or choose a smaller model.",
+  stream_broken: "Ask again.",
+  model_refused: "See Health for what the model's server says.",
+  index_unavailable: "Try again in a few minutes.",
+  storage_unavailable: "Free some space on the server's disk, then try again.",
+  internal: "Try again. If it comes back, report it with what the log says.",
+};
+
+/** What went wrong, in a sentence, and what to do about it. */
+export function explained({ message, code, id }) {
+  const told = sentence(`${message}${id ? ` (in the log: ${id})` : ""}`);
+  return ADVICE[code] ? `${told} ${ADVICE[code]}` : told;
 }

@@ -39,6 +39,12 @@ class Site(Server):
         """Start this module in place of the command line."""
         self._program = [program]
 
+    def restart(self) -> None:
+        """After a kill, at the same address."""
+        super().__exit__()
+        self._program[self._program.index("--port") + 1] = str(urlsplit(self.address).port)
+        self.__enter__()
+
     def post(self, path: str, **body: Any) -> Json:
         answer: Json = self.client.post(f"/api/v1/{path}", json=body).raise_for_status().json()
         return answer

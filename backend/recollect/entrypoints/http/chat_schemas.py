@@ -75,6 +75,7 @@ class MessageBody(Said, Body):
 class CancelBody(Body):
     user_id: Id | None = None
     all: bool = Field(False, description="The turns that wait, too.")
+    turn_id: Id | None = Field(None, description="Only this answer, streaming or waiting.")
 
 
 class CancelAnswer(BaseModel):

@@ -57,6 +57,8 @@ WAITS_ON = "UPDATE threads SET closes_at = ? WHERE pk = ? AND closes_at IS NOT N
 """The quiet period restarts when the answer ends."""
 
 INTERRUPTED = "the server stopped before the answer was complete"
+SERVER_STOPPED = "server_stopped"
+"""The code of an answer that ended with the server: whoever asked for it may ask again."""
 
 
 class SqlChatStore(QueueingStore):
@@ -280,8 +282,8 @@ class SqlChatStore(QueueingStore):
                 status = "partial" if turn.content or turn.reasoning else "failed"
             update_turn(connection, row["turn_pk"], row["thread_pk"], turn, status)
             connection.execute(
-                "UPDATE prompts SET detail_json = json_set(detail_json, '$.error', ?) WHERE turn_pk = ?",
-                (INTERRUPTED, row["turn_pk"]),
+                "UPDATE prompts SET detail_json = json_set(detail_json, '$.error', ?, '$.code', ?) WHERE turn_pk = ?",
+                (INTERRUPTED, SERVER_STOPPED, row["turn_pk"]),
             )
             if not row["incognito"]:
                 thread = ThreadRef(row["space"], row["user_id"], row["thread_id"])

@@ -9,13 +9,14 @@ from recollect.domain.chat import AnswerText, ChatRequest, SentPrompt
 from recollect.domain.job import JobSpec
 from recollect.domain.model import JsonObject, ThreadRef, Turn
 from recollect.errors import RecollectError, Unavailable
-from recollect.infra.journal.chats import SqlChatStore
+from recollect.infra.journal.chats import SERVER_STOPPED, SqlChatStore
 from recollect.infra.journal.threads import SqlThreadStore
 from recollect.service.chat.context_builder import Prepared
 from recollect.service.chat.post_turn_jobs import FinishedTurn, run_post_response_tasks
 from recollect.service.chat.receive_stream import Outcome, Patience
 from recollect.service.chat.stream import LiveTurn
 
+STOPS_WITH_SERVER = "the server was stopped"
 _log = logging.getLogger("recollect.chat")
 
 
@@ -56,6 +57,8 @@ class ChatEnding:
             detail = {**detail, "error": outcome.error.message, "code": outcome.error.code}
         elif outcome.why is not None:
             detail = {**detail, "error": outcome.why}
+            if outcome.why == STOPS_WITH_SERVER:
+                detail["code"] = SERVER_STOPPED
         texts = [choice.answer for choice in live.in_stored_order()]
         model = outcome.finished.model if outcome.finished else None
         try:

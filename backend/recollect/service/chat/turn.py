@@ -25,7 +25,7 @@ from recollect.infra.journal.people import SqlPresetStore
 from recollect.infra.journal.threads import SqlThreadStore
 from recollect.infra.off_loop import off_loop
 from recollect.service.chat.context_builder import Prepared, PromptMaker
-from recollect.service.chat.ending import ChatEnding, Done
+from recollect.service.chat.ending import STOPS_WITH_SERVER, ChatEnding, Done
 from recollect.service.chat.epoch import Wanted
 from recollect.service.chat.receive_stream import Outcome, Patience, PromptRecorder, stream_llm
 from recollect.service.chat.stream import LiveTurn, LiveTurns
@@ -36,7 +36,6 @@ from recollect.service.people import preset_in_force, require_preset
 from recollect.service.vault.images import Images
 
 _log = logging.getLogger("recollect.chat")
-_STOPS = "the server was stopped"
 _LAST_TURNS = 16
 """Enough to hold the last answer of a thread."""
 
@@ -107,9 +106,9 @@ class Chat:
         """What streams is stored as far as it got."""
         for lane in list(self._lanes.values()):
             for each in lane.waiting:
-                each.live.stop(_STOPS)
+                each.live.stop(STOPS_WITH_SERVER)
         for live in self.live.all():
-            live.stop(_STOPS)
+            live.stop(STOPS_WITH_SERVER)
         runners = [lane.runner for lane in self._lanes.values() if lane.runner is not None]
         await asyncio.gather(*runners, return_exceptions=True)
         await self._ending.stop()
@@ -244,9 +243,11 @@ class Chat:
             raise NotFound(f"there is no answer {turn_id!r} in this thread")
         return await self._live_or_stored(thread, answer)
 
-    def cancel(self, thread: Thread, *, everything: bool = False) -> list[LiveTurn]:
-        """Stop the turn that runs; with `everything` those that wait, too."""
-        running = self.live.running(thread)
+    def cancel(
+        self, thread: Thread, *, everything: bool = False, turn_id: str | None = None
+    ) -> list[LiveTurn]:
+        """Stop the turn that runs, or that of `turn_id`; with `everything` those that wait, too."""
+        running = [live for live in self.live.running(thread) if turn_id in (None, live.turn.turn_id)]
         stopped = running if everything else running[:1]
         for live in stopped:
             live.stop("it was cancelled")

@@ -139,6 +139,27 @@ def test_cancelling_all_stops_what_waits_too(server: Server, model: StandInModel
     assert say(server.client, thread, "Who is Marie Curie?")["assistant_turn"]["status"] == "complete"
 
 
+def test_cancelling_one_answer_leaves_the_one_that_streams(
+    server: Server, model: StandInModel, thread: str
+) -> None:
+    model.control("stall")
+    with streamed(server.client, thread, "Who is Donald Trump?") as stream:
+        _until_it_speaks(stream)
+        behind = threading.Thread(target=lambda: post(server.client, thread, "and then?"))
+        behind.start()
+        wait_until(lambda: len(_turns_or_none(server, thread)) == 4, "the second is there")
+
+        def cancel(turn_id: str) -> object:
+            path = f"/api/v1/threads/{thread}/cancel"
+            return server.client.post(path, json={"user_id": "ann", "turn_id": turn_id}, timeout=20).json()
+
+        assert cancel("t-9") == {"cancelled": []}
+        model.control()
+        assert cancel("t-2") == {"cancelled": ["t-2"]}
+    behind.join()
+    assert [turn["status"] for turn in turns(server.client, thread)][1::2] == ["partial", "complete"]
+
+
 def test_two_tabs_see_the_same_stream(server: Server, model: StandInModel, thread: str) -> None:
     model.control(chunk_delay_seconds=0.05, answer="one two three four five six seven eight nine ten eleven")
     with streamed(server.client, thread, "count") as first:
@@ -256,6 +277,10 @@ def test_a_server_killed_while_it_streams_leaves_a_marked_turn(tmp_path: Path, m
     with Server(home, settings) as server:
         stored = turns(server.client, "t")
         assert (stored[0]["status"], stored[1]["status"]) == ("complete", "partial")
+        assert (
+            server.client.get("/api/v1/threads/t/turns/t-2/prompt").json()["detail"]["code"]
+            == "server_stopped"
+        )
         assert stored[1]["content"].startswith(text_of(seen)[:3])
         assert say(server.client, "t", "Who is Marie Curie?")["assistant_turn"]["status"] == "complete"
         counted = coverage(server.client)
@@ -274,6 +299,7 @@ def test_a_server_told_to_stop_tells_whoever_listens_that_the_answer_ends_here(
         last = list(stream)[-1]
         assert (last["event"], last["data"]["assistant_turn"]["status"]) == ("done", "partial")
         assert last["data"]["receipt"]["error"] == "the server was stopped"
+        assert last["data"]["receipt"]["code"] == "server_stopped"
         assert server.wait_for_end() == 0
     model.control()
     with Server(home, settings) as server:

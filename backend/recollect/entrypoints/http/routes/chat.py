@@ -77,11 +77,11 @@ async def join_stream(
 async def cancel(
     home: Home, caller: Calling, thread_id: PathId, request: Request, body: schemas.CancelBody | None = None
 ) -> schemas.CancelAnswer:
-    """Stop the answer that streams; with `all` the turns that wait, too. What has streamed is kept."""
+    """Stop the answer that streams, or that of `turn_id`; with `all` the turns that wait, too. What has streamed is kept."""
     wanted = body or schemas.CancelBody()
     note(request, user=wanted.user_id)
     thread = await owned_thread(home.THREADS, caller, thread_id, wanted.user_id)
-    stopped = home.chat.cancel(thread, everything=wanted.all)
+    stopped = home.chat.cancel(thread, everything=wanted.all, turn_id=wanted.turn_id)
     if stopped:
         await asyncio.wait([asyncio.ensure_future(live.wait()) for live in stopped], timeout=_STOP_SECONDS)
     return schemas.CancelAnswer(cancelled=[live.turn.turn_id for live in stopped])
