@@ -8,7 +8,7 @@ PYTHON_FILES := backend scripts
 IN_PARALLEL := -n 3 --dist loadfile --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
-.PHONY: help serve test test-all integration stress long lint format bench wheel openapi screenshots installed installed-dev
+.PHONY: help serve test test-all integration stress long lint format bench clients wheel openapi screenshots installed installed-dev
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -56,6 +56,9 @@ openapi: installed-dev ## rewrite docs/openapi.json from the code
 
 screenshots: installed-dev ## take the pictures of the documentation again, of a demo home
 	PYTHONPATH=backend $(BIN)/python scripts/screenshots.py
+
+clients: installed-dev ## try the server with real clients from PyPI and npm, each in its own environment
+	PYTHONPATH=backend $(BIN)/python scripts/try_clients.py
 
 installed:
 	@scripts/bootstrap

@@ -1,8 +1,6 @@
 """The HTTP door: every route and its shapes. In this process, without a socket."""
 
-import json
 import os
-import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -153,22 +151,6 @@ class TestMemory:
         assert (flushed["status"], flushed["buffered"], flushed["memcells"]) == ("pending", 2, [])
         await home.drain()
         assert (await home.coverage())["celled"] == 2
-
-
-class TestReadme:
-    async def test_its_first_taste_gives_what_it_prints(self, home: Home) -> None:
-        readme, api = (REPOSITORY / "README.md").read_text(), (REPOSITORY / "docs/api.md").read_text()
-        body, printed = re.findall(
-            r"memory/add -H .*? -d '(.+?)'\n```\n\n```\n(.+?)\n```", readme, re.DOTALL
-        )[0]
-        added = await home.client.post("/api/v1/memory/add", json=json.loads(body))
-        assert added.json() == json.loads(printed)
-        flushed = await home.client.post("/api/v1/memory/flush", json={"session_id": "t1"})
-        cells = [cell["memcell_id"] for cell in flushed.json()["memcells"]]
-        assert re.findall(r"%% memcell (c-\w+):", readme) == cells
-        digest = (await home.coverage())["digest"]
-        assert set(re.findall(r"\b[0-9a-f]{64}\b", readme)) == {digest}
-        assert f'"digest":"{digest}"' in api
 
 
 class TestOperations:
