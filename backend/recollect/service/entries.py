@@ -6,15 +6,17 @@ from typing import TypeVar
 
 from recollect.domain.access import Caller
 from recollect.domain.entries import links as entry_links
-from recollect.domain.entries.edit import EntryEdit, Version, edited, restored, versions
+from recollect.domain.entries.edit import EntryEdit, Version, edited, restored, theirs, versions
 from recollect.domain.entries.entry import (
     AGENT_KINDS,
+    BY_HAND,
     CASES,
     PROFILE,
     SKILLS,
     Actor,
     EntryChange,
     KnownEntry,
+    entry_id,
 )
 from recollect.domain.entries.links import origin_ids
 from recollect.domain.entries.profile import (
@@ -27,6 +29,7 @@ from recollect.domain.entries.profile import (
 )
 from recollect.domain.entries.succession import overrule
 from recollect.domain.job import JobSpec
+from recollect.domain.model import DEFAULT_USER, Entry
 from recollect.domain.paths import agent_folder, owner_folder
 from recollect.errors import Conflict
 from recollect.infra.journal.entries import SqlEntryStore
@@ -103,6 +106,7 @@ def in_place_of(line: KnownEntry, shown: KnownEntry) -> KnownEntry:
 
 _TRIES = 5
 _MOST_LINES = 1000
+_LONGEST_TITLE = 200
 T = TypeVar("T")
 FollowUp = Callable[[EntryChange, frozenset[str]], Sequence[JobSpec]]
 """The work that a person's change brings about, by what changes and of which kinds."""
@@ -203,6 +207,20 @@ class Entries:
         known = await view.get(entry_id)
         (quotes,) = await view.quotes([known])
         return ShownEntry(known, quotes, await view.linked(known))
+
+    async def add_entry(
+        self, caller: Caller, user_id: str | None, kind: str, text: str, when: int | None = None
+    ) -> ShownEntry:
+        """What a person writes down themselves; their words, said now. `when` is when it happened."""
+        acting = caller.acting_for(user_id) or DEFAULT_USER
+        owner, now = owner_folder(caller.space, acting), self.clock()
+        made = entry_id(kind, caller.space, owner, text, BY_HAND, now)
+        first_line = text.strip().splitlines()[0]
+        title = first_line if len(first_line) <= _LONGEST_TITLE else f"{first_line[: _LONGEST_TITLE - 1]}…"
+        entry = Entry(made, title, text.strip(), now if when is None else when, extra=theirs(now))
+        known = KnownEntry(caller.space, owner, kind, entry)
+        await self._apply(known, "person", BY_HAND, (known,))
+        return await self.get_entry(caller, made, acting)
 
     async def edit_entry(
         self, caller: Caller, entry_id: str, user_id: str | None, edit: EntryEdit

@@ -56,7 +56,7 @@ RULES = (
     Rule("(?:GET|HEAD) /api/v1/(?:memory|threads|users)(?:/.*)?", (READ,), _READ),
     Rule("PATCH /api/v1/(?:memory|threads|users)/.*", (READ, WRITE), _CHANGED),
     Rule("POST /api/v1/memory/entries/[^/]+/undo", (READ, WRITE), _CHANGED),
-    Rule("POST /api/v1/memory/(?:notes|reprocess)", (WRITE,), _CHANGED),
+    Rule("POST /api/v1/memory/(?:entries|notes|reprocess)", (WRITE,), _CHANGED),
     Rule("(?:GET|HEAD|OPTIONS) .*", (READ,)),
     Rule("DELETE .*", (DELETE,), "deleted"),
     Rule(".*", (WRITE,)),

@@ -47,6 +47,15 @@ class EntryChanges(Body):
         return EntryEdit(self.title, self.text, self.when, self.pinned, self.revision)
 
 
+class NewEntry(Body):
+    """A memory that a person writes down."""
+
+    user_id: Id | None = Field(None, description="Whose; unset: the key's user, else `me`.")
+    text: Annotated[Text, Field(max_length=MAX_TEXT), AfterValidator(not_blank)]
+    kind: Literal["facts", "episodes"] = "facts"
+    when: Timestamp | None = Field(None, description="When it happened, in UTC milliseconds; unset: now.")
+
+
 class UndoBody(Body):
     user_id: Id | None = Field(None, description="Who asks.")
     revision: Revision | None = Field(None, description="Back to this one; unset: the last change is undone.")

@@ -96,6 +96,17 @@ class PreferencesAnswer(Answer):
     preset: str | None
 
 
+class UserAnswer(BaseModel):
+    user_id: str
+    threads: int = Field(description="How many chats they have.")
+    last_used: int = Field(description="When a message last came to one of them.")
+
+
+class UsersAnswer(BaseModel):
+    users: list[UserAnswer]
+    next: str | None = Field(None, description="Pass it as `after` for the next page; absent on the last.")
+
+
 class NoteBody(Body):
     """A note to be kept."""
 

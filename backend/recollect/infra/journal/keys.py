@@ -94,7 +94,7 @@ class SqlKeyStore:
         """Raises NotFound."""
         found = await self._database.one(f"SELECT {KEY_COLUMNS} FROM api_keys WHERE key_id = ?", (key_id,))
         if found is None:
-            raise NotFound(f"there is no key {key_id!r}", field="key_id")
+            raise no_key(key_id)
         return self._with_use(_key_of(found))
 
     async def revoke(self, key_id: str, now: int) -> ApiKey:
@@ -107,6 +107,10 @@ class SqlKeyStore:
 
     def _with_use(self, key: ApiKey) -> ApiKey:
         return replace(key, last_used=self._used.get(key.key_id, key.last_used))
+
+
+def no_key(key_id: str) -> NotFound:
+    return NotFound(f"there is no key {key_id!r}", field="key_id")
 
 
 def _key_of(row: dict[str, Any]) -> ApiKey:

@@ -177,6 +177,15 @@ class SqlThreadStore(QueueingStore):
         )
         return {name for row in found for name in references_in(row["parts_json"])}
 
+    async def users(self, space: str, limit: int, after: str = "") -> list[tuple[str, int, int]]:
+        """Who has chats in a space: their ids in order, how many chats, and when one was last used."""
+        found = await self._database.read(
+            "SELECT user_id, count(*) AS threads, max(updated) AS updated FROM threads"
+            " WHERE space = ? AND user_id > ? AND incognito = 0 GROUP BY user_id ORDER BY user_id LIMIT ?",
+            (space, after, limit),
+        )
+        return [(row["user_id"], row["threads"], row["updated"]) for row in found]
+
     async def idle_incognito(self, before: int) -> list[Thread]:
         """Incognito threads, of every space, whose newest message came before that time."""
         found = await self._database.read(

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from recollect.domain.access import DEFAULT_SPACE, SCOPES, ApiKey, Caller, default_scopes, secret_hash
 from recollect.errors import Conflict, InvalidInput, KeyRequired, Refused, Unavailable
-from recollect.infra.journal.keys import SqlKeyStore
+from recollect.infra.journal.keys import SqlKeyStore, no_key
 from recollect.service.coordination import BackgroundLoop, Clock
 
 PREFIX = "rk_"
@@ -66,12 +66,18 @@ async def create_key(
     scopes: Sequence[str] | None = None,
     expires: int | None = None,
 ) -> tuple[ApiKey, str]:
-    """A new key and its secret, which is shown this once. From the first key on, every request needs one."""
-    _on_this_machine_only(caller)
+    """A new key and its secret, which is shown this once. From the first key on, every request needs one.
+
+    Nobody makes a key for another space, or with scopes that their own lacks.
+    """
+    _require_operator(caller)
+    if not _manages(caller, space):
+        raise Refused(f"this key manages the keys of the space {caller.space!r} alone", field="space")
     now = clock()
     if expires is not None and expires <= now:
         raise InvalidInput("expires: must be in the future", field="expires")
     allowed = default_scopes(user_id) if scopes is None else tuple(each for each in SCOPES if each in scopes)
+    require_scopes(caller, allowed)
     return await _add(keys, ApiKey("", space, user_id, name, now, expires=expires, scopes=allowed))
 
 
@@ -82,8 +88,7 @@ async def rotate_key(
 
     Raises Conflict for a key that is not in force, or was rotated before.
     """
-    _on_this_machine_only(caller)
-    old, now = await keys.get(key_id), clock()
+    old, now = await _managed(keys, caller, key_id), clock()
     if not old.is_in_force(now):
         raise Conflict(f"the key {key_id} is not in force any more: create a new one")
     if old.replaced_by is not None:
@@ -92,6 +97,7 @@ async def rotate_key(
     new = replace(
         old, created=now, expires=None if lifetime is None else now + lifetime, revoked=None, last_used=None
     )
+    require_scopes(caller, old.scopes)
     ends = now + overlap_ms if old.expires is None else min(old.expires, now + overlap_ms)
     return await _add(keys, new, replace(old, expires=ends))
 
@@ -104,29 +110,44 @@ async def _add(keys: SqlKeyStore, key: ApiKey, replaced: ApiKey | None = None) -
 
 
 async def list_keys(keys: SqlKeyStore, caller: Caller) -> list[ApiKey]:
-    _on_this_machine_only(caller)
-    return [key for key, _ in await keys.list_with_hashes()]
+    """Those of the caller's space; for the command line on this machine, all."""
+    _require_operator(caller)
+    return [key for key, _ in await keys.list_with_hashes() if _manages(caller, key.space)]
 
 
 async def revoke_key(keys: SqlKeyStore, clock: Clock, caller: Caller, key_id: str) -> tuple[ApiKey, int]:
     """The key, and how many are still in force. Without any, the server stays closed until `open_server`."""
-    _on_this_machine_only(caller)
+    await _managed(keys, caller, key_id)
     key = await keys.revoke(key_id, clock())
     return key, len(keys.all_in_force(clock()))
 
 
 async def open_server(keys: SqlKeyStore, clock: Clock, caller: Caller) -> None:
     """Let every program on this machine in without a key. Raises Conflict while a key is in force."""
-    _on_this_machine_only(caller)
+    if not caller.local_operator:
+        raise Refused("a server is opened with 'recollect keys open' on the machine that runs it")
     if held := keys.all_in_force(clock()):
         names = ", ".join(key.key_id for key in held[:5]) + (", …" if len(held) > 5 else "")
         raise Conflict(f"keys are in force: revoke them first ({names})")
     await keys.open()
 
 
-def _on_this_machine_only(caller: Caller) -> None:
-    if not caller.local_operator:
-        raise Refused("keys are managed with 'recollect keys' on the machine that runs the server")
+def _require_operator(caller: Caller) -> None:
+    if not caller.local_operator and caller.user_id is not None:
+        raise Refused("keys are managed by the operator of a space: use a key that belongs to no single user")
+
+
+def _manages(caller: Caller, space: str) -> bool:
+    return caller.local_operator or caller.space == space
+
+
+async def _managed(keys: SqlKeyStore, caller: Caller, key_id: str) -> ApiKey:
+    """Raises NotFound for a key of another space."""
+    _require_operator(caller)
+    key = await keys.get(key_id)
+    if not _manages(caller, key.space):
+        raise no_key(key_id)
+    return key
 
 
 @contextmanager

@@ -9,6 +9,7 @@ import pytest
 
 from recollect.domain.entries.entry import CASES, PROFILE
 from recollect.domain.markdown.front_matter import write_time
+from tests.eventually import eventually
 from tests.http_client import START, Home, Json, opened
 from tests.unit.made_entries import DAY, WHEN, known
 
@@ -45,6 +46,27 @@ async def patch(home: Home, entry_id: str, **changes: Any) -> httpx2.Response:
 
 async def ids(home: Home, **query: Any) -> list[str]:
     return [entry["id"] for entry in (await get(home, **query))["entries"]]
+
+
+class TestWriting:
+    async def test_a_memory_written_by_hand_is_theirs_and_found(self, home: Home) -> None:
+        body = {"user_id": "cleo", "text": "I am allergic to walnuts."}
+        added = await home.client.post(ENTRIES, json=body)
+        assert added.status_code == 201
+        entry = added.json()
+        assert (entry["kind"], entry["edited"], entry["title"]) == ("facts", True, body["text"])
+        assert await ids(home, user_id="cleo") == [entry["id"]]
+        assert entry["id"] not in await ids(home, user_id="ann")
+        await home.drain()
+        (file,) = (home.app.settings.vault_path / "default/users/cleo/facts").iterdir()
+        assert body["text"] in file.read_text()
+        search = {"user_id": "cleo", "query": "walnuts"}
+
+        async def found() -> bool:
+            hits = (await home.client.post("/api/v1/memory/search", json=search)).json().get("hits", [])
+            return [hit["text"] for hit in hits] == [body["text"]]
+
+        await eventually(found)
 
 
 class TestReading:

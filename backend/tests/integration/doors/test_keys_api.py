@@ -94,6 +94,55 @@ class TestExpiry:
         assert (refused.status_code, refused.json()["error"]["field"]) == (422, "expires")
 
 
+class TestWhoManagesThem:
+    """The operator of a space, over HTTP and on the page; the command line on the server's machine all of them."""
+
+    async def test_without_keys_the_first_one_is_made_on_loopback_and_closes_the_server(
+        self, home: Home
+    ) -> None:
+        made = (await home.client.post("/api/v1/keys", json={"name": "first"})).raise_for_status().json()
+        assert await status(home, None, "/api/v1/keys") == 401
+        assert await status(home, made, "/api/v1/keys") == 200
+
+    async def test_a_spaces_admin_key_manages_its_own_space_alone(self, home: Home) -> None:
+        ours, theirs = await home.new_key(), await home.new_key()
+        other = (await home.operate("POST", "keys", space="other")).json()
+        headers = bearer(ours["secret"])
+        listed = (await home.client.get("/api/v1/keys", headers=headers)).json()["keys"]
+        assert {key["key_id"] for key in listed} == {ours["key_id"], theirs["key_id"]}
+        assert await status(home, ours, f"/api/v1/keys/{other['key_id']}", "DELETE") == 404
+        elsewhere = await home.client.post("/api/v1/keys", json={"space": "other"}, headers=headers)
+        assert (elsewhere.status_code, elsewhere.json()["error"]["field"]) == (403, "space")
+        assert await status(home, ours, f"/api/v1/keys/{theirs['key_id']}", "DELETE") == 200
+        assert await status(home, theirs) == 401
+
+    async def test_nobody_makes_a_key_that_may_do_more_than_their_own(self, home: Home) -> None:
+        limited = await home.new_key(scopes=["read", "admin"])
+        users = await home.new_key(user_id="ann", scopes=["read", "admin"])
+        whole = await home.new_key()
+        body: Json = {"scopes": ["read", "delete"]}
+        refused = await home.client.post("/api/v1/keys", json=body, headers=bearer(limited["secret"]))
+        assert (refused.status_code, "delete" in refused.text) == (403, True)
+        path = f"/api/v1/keys/{whole['key_id']}/rotate"
+        rotated = await home.client.post(path, json={}, headers=bearer(limited["secret"]))
+        assert rotated.status_code == 403
+        for method in ("GET", "POST"):
+            answer = await home.client.request(
+                method, "/api/v1/keys", json=None if method == "GET" else {}, headers=bearer(users["secret"])
+            )
+            assert answer.status_code == 403
+
+    async def test_the_operator_sees_who_has_chats(self, home: Home) -> None:
+        for user in ("bob", "ann"):
+            await home.add(f"{user}s", "Hello.", user_id=user)
+        users = (await home.client.get("/api/v1/users", params={"limit": 1})).json()
+        assert ([each["user_id"] for each in users["users"]], users["next"]) == (["ann"], "ann")
+        rest = (await home.client.get("/api/v1/users", params={"after": "ann"})).json()
+        assert [(each["user_id"], each["threads"]) for each in rest["users"]] == [("bob", 1)]
+        assert "next" not in rest
+        assert await status(home, await home.new_key(user_id="ann"), "/api/v1/users") == 403
+
+
 class TestScopes:
     @pytest.mark.parametrize(
         ("scopes", "method", "path", "missing"),

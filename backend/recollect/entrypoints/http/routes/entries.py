@@ -58,6 +58,16 @@ async def list_entries(
     return schemas.EntriesAnswer(entries=page, **next_page(found, limit, lambda shown: shown.known.entry_id))
 
 
+@router.post("/entries", status_code=201, responses=documented(429))
+async def add_entry(
+    home: Home, caller: Calling, body: schemas.NewEntry, request: Request
+) -> schemas.ShownEntryAnswer:
+    """Write a memory by hand. It wins over what was said before; what is said later may supersede it."""
+    note(request, user=body.user_id)
+    added = await home.entries.add_entry(caller, body.user_id, body.kind, body.text, body.when)
+    return schemas.ShownEntryAnswer.of(added)
+
+
 @router.get("/entries/{entry_id}", responses=documented(404))
 async def get_entry(
     home: Home, caller: Calling, entry_id: PathId, user_id: UserQuery = None

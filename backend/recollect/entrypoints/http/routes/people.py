@@ -13,6 +13,7 @@ from recollect.entrypoints.http.direct_route import BodyRoute
 from recollect.entrypoints.http.entry_schemas import EntryAnswer, ProfileAnswer
 from recollect.entrypoints.http.errors import documented
 from recollect.entrypoints.http.requests import Id
+from recollect.errors import Refused
 from recollect.service import people
 
 router = APIRouter(prefix="/api/v1", tags=["people"], route_class=BodyRoute)
@@ -61,6 +62,21 @@ async def delete_preset(home: Home, caller: Calling, name: PathId) -> schemas.De
     """Threads that name it go on with their user's preset, or with the default one."""
     await people.delete_preset(home.people, caller, name)
     return schemas.DeletedPresetAnswer(name=name)
+
+
+@router.get("/users", responses=documented(), response_model_exclude_unset=True)
+async def list_users(
+    home: Home,
+    caller: Calling,
+    limit: Annotated[int, Query(ge=1, le=1000)] = PAGE,
+    after: Annotated[Id | None, Query(description="`next` of the page before.")] = None,
+) -> schemas.UsersAnswer:
+    """Who has chats in the space, for its operator."""
+    if caller.user_id is not None:
+        raise Refused("the list of users is for the operator: use a key that belongs to no single user")
+    found = await home.THREADS.users(caller.space, limit + 1, after or "")
+    page = [schemas.UserAnswer(user_id=user, threads=threads, last_used=at) for user, threads, at in found]
+    return schemas.UsersAnswer(users=page[:limit], **next_page(page, limit, lambda user: user.user_id))
 
 
 @router.get("/users/{user_id}/profile", responses=documented(404))
