@@ -1,5 +1,6 @@
 """A folder with an ONNX model and its tokenizer, run by onnxruntime. Blocking; `onnx.py` keeps it off the event loop."""
 
+import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -118,6 +119,8 @@ def load_model(folder: Path, *, threads: int) -> OnnxModel:
             f"there is no embedding model in {folder}: run 'recollect setup' to put one there. "
             "Search goes by words until then."
         )
+    # Read when it is imported. Without it, onnxruntime gives the machine an id and reports to Microsoft.
+    os.environ["ORT_DISABLE_TELEMETRY"] = "1"
     from onnxruntime import InferenceSession, SessionOptions
     from tokenizers import Tokenizer
 

@@ -189,3 +189,14 @@ def test_nothing_heavy_is_imported_before_the_first_use() -> None:
         [sys.executable, "-c", code], cwd=BACKEND, capture_output=True, text=True, timeout=60
     )
     assert done.stdout.strip() == "[]", done.stderr
+
+
+def test_a_model_that_runs_reports_to_nobody(tmp_path: Path, model_folder: Path) -> None:
+    """onnxruntime keeps an id of the machine, and what it is going to send, in the user's cache."""
+    script = (
+        "import sys; from pathlib import Path; from recollect.infra.embedders.onnx_model import load_model\n"
+        "load_model(Path(sys.argv[1]), threads=1)"
+    )
+    env = {"HOME": str(tmp_path), "XDG_CACHE_HOME": str(tmp_path / "cache"), "PYTHONPATH": str(BACKEND)}
+    subprocess.run([sys.executable, "-c", script, str(model_folder)], env=env, check=True, timeout=60)
+    assert list(tmp_path.iterdir()) == []
