@@ -280,7 +280,7 @@ class Assembly:
                 SkillFollower(self.shelf, skill_deletions, self.entry_file_store, forget_words),
             ],
         )
-        self.user_notes = Notes(self.notes, self.vault, self.vault_sweep.look_at)
+        self.user_notes = Notes(self.vault_sweep.notes, self.vault_sweep.look_at)
         self.skills = SkillEntries(
             self.entry_store, self.THREADS, self.transcripts, self.shelf, skill_deletions, forget_words
         )

@@ -74,6 +74,15 @@ def retire_version(connection: sqlite3.Connection, path: str, digest: str | None
         retire_files(connection, [folder])
 
 
+def allow_versions(connection: sqlite3.Connection, path: str, digests: Iterable[str]) -> None:
+    """These are versions of a file, and not deleted any more. The last one is the current one."""
+    for digest in digests:
+        record_version(connection, path, digest)
+        version = (file_key(notes_folder(path) or path), digest[:_DIGITS])
+        if connection.execute(LIFT, version).fetchall():
+            add_to_ledger(connection, file_restored_line(*version))
+
+
 def add_to_ledger(connection: sqlite3.Connection, *lines: str) -> None:
     """They are taken down after the transaction, and not if it is undone."""
     connection.executemany("INSERT INTO ledger_outbox (line) VALUES (?)", [(line,) for line in lines])
@@ -154,11 +163,4 @@ class FileVersions:
     async def allow(self, path: str, *digests: str) -> None:
         """A person puts this there through the API, whatever was there before. The last of `digests` is the current one."""
 
-        def work(connection: sqlite3.Connection) -> None:
-            for digest in digests:
-                record_version(connection, path, digest)
-                version = (file_key(notes_folder(path) or path), digest[:_DIGITS])
-                if connection.execute(LIFT, version).fetchall():
-                    add_to_ledger(connection, file_restored_line(*version))
-
-        await self._database.write(work)
+        await self._database.write(lambda connection: allow_versions(connection, path, digests))

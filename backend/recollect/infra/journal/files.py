@@ -14,6 +14,7 @@ from recollect.errors import Unavailable
 from recollect.infra.journal.database import Database, read_transaction, write_transaction
 from recollect.infra.journal.file_versions import (
     FileVersions,
+    allow_versions,
     record_version,
 )
 from recollect.infra.journal.rows import (
@@ -289,6 +290,15 @@ class SqlNoteStore(FileVersions):
     async def seen(self, note: Note, text: str | None = None) -> None:
         """`text` is kept to restore the note; None if it is a person's own."""
         await self._database.execute(SEEN, (note.path, note.owner, note.digest, note.modified, text))
+
+    async def put(self, note: Note, text: str, versions: Sequence[str]) -> None:
+        """Record a note that came through the API. The last of its `versions` is the current one."""
+
+        def work(connection: sqlite3.Connection) -> None:
+            allow_versions(connection, note.path, versions)
+            connection.execute(SEEN, (note.path, note.owner, note.digest, note.modified, text))
+
+        await self._database.write(work)
 
     async def text(self, path: str) -> str | None:
         """The current text of a note that came through the API and was not edited by hand since; else None."""

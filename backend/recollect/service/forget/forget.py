@@ -81,11 +81,11 @@ async def forget_note(
 ) -> None:
     """By its path below `notes/`. Raises NotFound."""
     path = (await notes.get_note(caller, user_id, name)).note.path
-    found = await notes.vault.look(path)
-    if found is None:
-        raise NotFound(f"there is no note {name!r}")
     user_id = caller.acting_for(user_id) or DEFAULT_USER
-    await store.forget_note(caller.space, user_id, path, found.digest)
+    async with notes.follower.locks.of(path):
+        if (found := await notes.follower.vault.look(path)) is None:
+            raise NotFound(f"there is no note {name!r}")
+        await store.forget_note(caller.space, user_id, path, found.digest)
 
 
 async def forget_user(

@@ -302,12 +302,13 @@ class Purges:
         await self.threads.store.fold_log()
 
     async def _remove_note(self, path: str, digest: str) -> None:
-        """And its conflict copies, which may hold the words. Another text that was put there since is another note."""
+        """And its conflict copies, which may hold the words. What was put there since, or put there again, stays."""
         for beside in await self.threads.vault.list_files(path.rpartition("/")[0]):
             if copied_path(beside) == path and (copy := await self.threads.vault.look(beside)) is not None:
                 await self.threads.vault.remove_file(beside, frozenset([copy.digest]))
         found = await self.threads.vault.look(path)
-        if found is not None and found.digest == digest:
+        is_same = found is not None and found.digest == digest
+        if is_same and await self.notes.is_deleted(path, digest):
             await self.threads.vault.remove_file(path, frozenset([digest]))
         if await self.threads.vault.look(path, 1) is None:
             await self.notes.gone([path])

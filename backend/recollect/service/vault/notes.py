@@ -17,6 +17,7 @@ from recollect.domain.vault_file import FileStamp, VaultFile, text_digests
 from recollect.errors import AlreadyExists, InvalidInput, NotFound
 from recollect.infra.journal.files import SqlNoteStore
 from recollect.infra.vault import Vault
+from recollect.service.coordination import OwnerLocks
 from recollect.service.vault.reader import VaultReader
 from recollect.service.vault.transcripts import EditReports
 
@@ -33,6 +34,8 @@ class NoteFollower:
     reports: EditReports
     on_changed: Callable[[set[str]], None]
     """Told the folders of the owners whose notes changed."""
+    locks: OwnerLocks = field(default_factory=OwnerLocks)
+    """By path: one at a time reads a note's file and changes its record, or writes both."""
     partly_read: set[str] = field(default_factory=set)
     """Paths of notes that are too long to be read whole, or not UTF-8."""
 
@@ -58,26 +61,63 @@ class NoteFollower:
             for note in await self.store.at(asked[start : start + _AT_ONCE])
         }
         for path in asked:
-            owner, found = owner_of_path(path), await self.reader.look(path, NOTE_BYTES)
-            if owner is None or found is None:
-                continue
-            old = known.get(path)
-            if await self._is_replaced(path, found, old):
-                continue
-            self._remember(path, found)
-            if found.stamp is not None:
-                stamps[path] = found.stamp
-            note = Note(path, owner, found.digest, found.modified)
-            if old is None or old.digest != note.digest:
-                is_ours = (
-                    is_note(path) and found.is_whole and await self.store.is_current(path, *found.digests)
-                )
-                await self.store.seen(note, found.text if is_ours else None)
-                changed.add(owner)
-                self._report(path, found, is_new=old is None)
+            async with self.locks.of(path):
+                found = await self.reader.look(path, NOTE_BYTES)
+                if found is None or (owner := owner_of_path(path)) is None:
+                    continue
+                old = known.get(path)
+                if old is None or old.digest != found.digest:
+                    old = next(iter(await self.store.at([path])), None)
+                if await self._is_replaced(path, found, old):
+                    continue
+                self._remember(path, found)
+                if found.stamp is not None:
+                    stamps[path] = found.stamp
+                if old is None or old.digest != found.digest:
+                    await self._record(Note(path, owner, found.digest, found.modified), found)
+                    changed.add(owner)
+                    self._report(path, found, is_new=old is None)
         if changed:
             self.on_changed(changed)
         return stamps
+
+    async def _record(self, note: Note, found: VaultFile) -> None:
+        is_ours = (
+            is_note(note.path) and found.is_whole and await self.store.is_current(note.path, *found.digests)
+        )
+        await self.store.seen(note, found.text if is_ours else None)
+
+    async def put(self, path: str, text: str, *, replace: bool) -> bool:
+        """Write a note that came through the API. Returns whether it is new.
+
+        It is recorded once it is written: whatever fails before that leaves the version that was there the current
+        one. Raises AlreadyExists if another text is there, unless `replace`.
+        """
+        async with self.locks.of(path):
+            before = await self.vault.look(path)
+            ours = frozenset([before.digest]) if before is not None and replace else frozenset()
+            is_same = before is not None and before.is_whole and before.text == text
+            if before is not None and not replace and not is_same:
+                raise AlreadyExists("there is another note of this name", field="name")
+            versions = await self._versions(path, text, before)
+            if await self.vault.write_unless_foreign(path, text, ours) is not None:
+                raise AlreadyExists("the note was edited by hand meanwhile", field="name")
+            found = await self.vault.look(path, NOTE_BYTES)
+            digest = found.digest if found is not None and found.text == text else versions[-1]
+            owner = owner_of_path(path) or ""
+            note = Note(path, owner, digest, 0 if found is None else found.modified)
+            await self.store.put(note, text, versions)
+            self.reports.tell(path, "a new note" if before is None else "the note was replaced")
+        self.on_changed({owner})
+        return before is None
+
+    async def _versions(self, path: str, text: str, before: VaultFile | None) -> list[str]:
+        """Digests of the version that is replaced, of the text in LF form if that was deleted, and of the text."""
+        digest, lf_digest = text_digests(text)
+        lifted = [lf_digest] if await self.store.is_deleted(path, lf_digest) else []
+        if before is None or await self.store.is_deleted(path, *before.digests):
+            return [*lifted, digest]
+        return [before.digest, *lifted, digest]
 
     async def _is_replaced(self, path: str, found: VaultFile, known: Note | None) -> bool:
         """Restore the current version over an old copy, or remove a deleted one; else False.
@@ -100,10 +140,11 @@ class NoteFollower:
         """Restore missing notes that came through the API. Returns the others: only their person had them."""
         others = []
         for note in notes:
-            if (text := await self.store.text(note.path)) is None:
-                others.append(note)
-            elif await self.vault.write_unless_foreign(note.path, text, frozenset()) is None:
-                self.reports.file_restored(note.path)
+            async with self.locks.of(note.path):
+                if (text := await self.store.text(note.path)) is None:
+                    others.append(note)
+                elif await self.vault.write_unless_foreign(note.path, text, frozenset()) is None:
+                    self.reports.file_restored(note.path)
         return others
 
     async def without_copies(self, paths: Iterable[str]) -> list[str]:
@@ -155,19 +196,18 @@ class NoteText:
 class Notes:
     """Lists, reads and imports notes. An existing note is replaced only if the caller asks for it."""
 
-    store: SqlNoteStore
-    vault: Vault
+    follower: NoteFollower
     on_written: Callable[[Iterable[str]], Awaitable[None]]
-    """Called with the paths that were written; it records them at once."""
+    """Called with the paths that were written; it looks at them as at any file that changed."""
 
     async def list_notes(self, caller: Caller, user_id: str | None) -> list[Note]:
-        known = await self.store.known(notes_owner(caller, user_id))
+        known = await self.follower.store.known(notes_owner(caller, user_id))
         return [note for note in known if is_note(note.path)]
 
     async def get_note(self, caller: Caller, user_id: str | None, name: str) -> NoteText:
         """By its path below `notes/`. Raises NotFound."""
         for note in await self.list_notes(caller, user_id):
-            if name_of(note) == name and (found := await self.vault.look(note.path, NOTE_BYTES)) is not None:
+            if name_of(note) == name and (found := await self.follower.vault.look(note.path, NOTE_BYTES)):
                 return NoteText(note, found.text)
         raise NotFound(f"there is no note {name!r}")
 
@@ -178,27 +218,12 @@ class Notes:
         if len(text.encode()) > NOTE_BYTES:
             raise InvalidInput(f"text: a note has at most {NOTE_BYTES:,} bytes", field="text")
         path = f"{notes_owner(caller, user_id)}/notes/{file_name(_stem(name))}.md"
-        before = await self.vault.look(path)
-        ours = frozenset([before.digest]) if before is not None and replace else frozenset()
-        taken = AlreadyExists(f"there is another note {name!r}", field="name")
-        if before is not None and not replace and not (before.is_whole and before.text == text):
-            raise taken
-        await self.store.allow(path, *await self._versions(path, text, before))
-        if await self.vault.write_unless_foreign(path, text, ours) is not None:
-            raise taken
+        is_new = await self.follower.put(path, text, replace=replace)
         await self.on_written([path])
         for note in await self.list_notes(caller, user_id):
             if note.path == path:
-                return NoteText(note, text), before is None
+                return NoteText(note, text), is_new
         raise NotFound(f"the note {name!r} was removed meanwhile")
-
-    async def _versions(self, path: str, text: str, before: VaultFile | None) -> list[str]:
-        """Digests of the version that is replaced, of the text in LF form if that was deleted, and of the text."""
-        digest, lf_digest = text_digests(text)
-        lifted = [lf_digest] if await self.store.is_deleted(path, lf_digest) else []
-        if before is None or await self.store.is_deleted(path, *before.digests):
-            return [*lifted, digest]
-        return [before.digest, *lifted, digest]
 
 
 def name_of(note: Note) -> str:

@@ -53,7 +53,7 @@ class VaultSweep:
         self._note_store = notes
         self._reader = VaultReader(vault)
         self._drop_old_copy = partial(self._reader.drop_old_copy, store, reports)
-        self._notes = NoteFollower(notes, vault, self._reader, reports, on_notes_changed)
+        self.notes = NoteFollower(notes, vault, self._reader, reports, on_notes_changed)
         self._vault = vault
         self._watcher = watcher
         self.reports = reports
@@ -104,7 +104,7 @@ class VaultSweep:
 
     def notes_problem(self) -> str | None:
         """What in the vault can't be read, so that search misses it; None if nothing. Names no file."""
-        problems = [problem for problem in (self._notes.problem(), self._reader.problem()) if problem]
+        problems = [problem for problem in (self.notes.problem(), self._reader.problem()) if problem]
         return "; ".join(problems) or None
 
     async def accept_losses(self) -> None:
@@ -115,7 +115,7 @@ class VaultSweep:
         if self._vault.is_there():
             listing = await self._reader.list_all()
             missing = [note for note in await self._note_store.known() if not listing.may_hold(note.path)]
-            await self._notes.let_go(await self._notes.write_again(missing))
+            await self.notes.let_go(await self.notes.write_again(missing))
             for follower in self._followers:
                 await follower.write_again(
                     [path for path in await follower.known() if not listing.may_hold(path)]
@@ -136,7 +136,7 @@ class VaultSweep:
         if self._loss is not None:
             self._sweep_now.set()
         others: list[str] = []
-        for path in await self._notes.without_copies(await self._files_below(paths)):
+        for path in await self.notes.without_copies(await self._files_below(paths)):
             if is_transcript(path):
                 await self._look_at_transcript(path)
             else:
@@ -146,13 +146,13 @@ class VaultSweep:
 
     async def _look_at_others(self, paths: Collection[str]) -> None:
         """Record changed notes, and hand other files to their followers."""
-        self._stamps |= await self._notes.look_at(path for path in paths if is_note(path))
+        self._stamps |= await self.notes.look_at(path for path in paths if is_note(path))
         for follower in self._followers:
             followed = await self._reader.readable(path for path in paths if follower.follows(path))
             self._stamps |= await follower.look_at(followed)
         # Their stamps are left to those who follow them: what is not applied yet has to be read again. So this comes
         # last: a file that is written in between has another stamp, and is looked at again.
-        await self._notes.look_at(path for path in paths if is_entry_path(path))
+        await self.notes.look_at(path for path in paths if is_entry_path(path))
 
     async def _files_below(self, paths: Iterable[str]) -> list[str]:
         files: set[str] = set()
@@ -270,7 +270,7 @@ class VaultSweep:
             await self._queue(parts[path], gone=True)
         missing = [note for note in notes if not listing.may_hold(note.path)]
         if went_back:
-            missing = [note for note in await self._notes.write_again(missing) if is_note(note.path)]
+            missing = [note for note in await self.notes.write_again(missing) if is_note(note.path)]
             for follower in self._followers:
                 await follower.write_again([path for path in sorted(gone) if follower.follows(path)])
         elif self._loss is None:
@@ -278,7 +278,7 @@ class VaultSweep:
                 await follower.let_go(
                     [path for path in sorted(gone) if not listing.may_hold(path) and follower.follows(path)]
                 )
-        await self._notes.let_go(missing if self._loss is None else ())
+        await self.notes.let_go(missing if self._loss is None else ())
         if self._on_swept is not None:
             await self._on_swept(went_back)
         self.sweeps += 1
@@ -344,7 +344,7 @@ class VaultSweep:
                 if path not in gone and (stamp != seen.get(path) or self._reader.failed(path))
             ]
         )
-        changed = await self._notes.without_copies(changed)
+        changed = await self.notes.without_copies(changed)
         for path in changed:
             if path in parts:
                 await self._compare(path, parts[path])
