@@ -1,7 +1,7 @@
 // Connecting a model: its address, key and name. The server tries it before it takes it.
 import { apiPath, put } from "../api.js";
 import { toast } from "../ui/toast.js";
-import { sentence } from "../ui/words.js";
+import { explained } from "../ui/words.js";
 import { html, useId, useState } from "../view.js";
 
 const FIELDS = [
@@ -39,7 +39,7 @@ export function ConnectForm({ onConnected }) {
         <input ...${rest} value=${values[name] ?? ""} maxlength="512" autocomplete="off" spellcheck=${false} aria-invalid=${wrong ? "true" : undefined} aria-describedby=${wrong ? id : undefined} onInput=${(event) => setValues((before) => ({ ...before, [name]: event.target.value }))} />
       </label>`;
     })}
-    ${problem && html`<p class="problem" role="alert" id=${id}>${sentence(problem.message.replace(/^base_url: |^api_key: |^model: /, ""))}</p>`}
+    ${problem && html`<p class="problem" role="alert" id=${id}>${explained({ code: problem.code, message: problem.message.replace(/^(base_url|api_key|model): /, "") })}</p>`}
     <button class="primary" disabled=${busy || !values.base_url?.trim()}>${busy ? "Testing…" : "Test and connect"}</button>
     <p class="muted small-text">It is asked one short question. Then it is written to <code>recollect.toml</code> in the home, which only you can read.</p>
   </form>`;
