@@ -3,7 +3,7 @@
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
-from recollect.domain.entries.entry import CORRECTED, Actor, EntryVersion, KnownEntry, Source
+from recollect.domain.entries.entry import CORRECTED, SAID, Actor, EntryVersion, KnownEntry, Source, said_at
 from recollect.domain.entries.links import holding_again, origin_ids
 from recollect.domain.entries.profile import NO, ON_PAGE, is_off_page
 from recollect.domain.markdown.front_matter import write_time
@@ -60,15 +60,20 @@ def edited(known: KnownEntry, edit: EntryEdit, now: int) -> KnownEntry:
             extra[PINNED] = YES
     if edit.rewords:
         title, text = _said(entry.title, entry.text, edit)
-        extra |= theirs(now if edit.asserts else None)
+        extra |= theirs(now) if edit.asserts else dated(entry)
         entry = replace(entry, title=title, text=text, when=entry.when if edit.when is None else edit.when)
     entry = replace(entry, extra=extra)
     return replace(known, entry=holding_again(entry) if edit.asserts else entry)
 
 
-def theirs(at: int | None) -> dict[str, str]:
-    """The marks of words that a person wrote, and when; None: they changed only the time that it was said."""
-    return {EDITED: YES} if at is None else {EDITED: YES, CORRECTED: write_time(at)}
+def theirs(at: int) -> dict[str, str]:
+    """The marks of words that a person wrote, and when."""
+    return {EDITED: YES, CORRECTED: write_time(at)}
+
+
+def dated(entry: Entry) -> dict[str, str]:
+    """The marks of an entry of which a person changes `when` alone: it was said when it was."""
+    return {EDITED: YES} if CORRECTED in entry.extra else {EDITED: YES, SAID: write_time(said_at(entry))}
 
 
 def in_step(entry: Entry, before: Entry) -> Entry:

@@ -35,6 +35,8 @@ EVENT = "event"
 """The category of facts that only happened."""
 CORRECTED = "corrected"
 """When a person wrote an entry's words: what they say counts as said then."""
+SAID = "said"
+"""When an entry was said, where a person changed its `when` alone: no import of older messages overrules it for that."""
 LAPSES = "lapses"
 """When an entry ends by its own words: a plan's time is over, or a fact said until when it holds."""
 
@@ -98,8 +100,7 @@ class KnownEntry:
     @property
     def said(self) -> int:
         """When it was said; what a person wrote over it, when they did."""
-        corrected = _time(self.entry.extra.get(CORRECTED)) if self.is_edited else None
-        return self.entry.when if corrected is None else corrected
+        return said_at(self.entry)
 
     @property
     def holds(self) -> bool:
@@ -178,6 +179,13 @@ class EntryChange:
     """New versions of other entries that follow from these. Their histories always name consolidation as the actor."""
     deletions: tuple[Deletion, ...] = ()
     """Deletions of skills, which are no rows of the journal."""
+
+
+def said_at(entry: Entry) -> int:
+    """When an entry was said; what a person wrote over it, when they did. Another `when` of theirs changes neither."""
+    marks = (CORRECTED, SAID) if entry.extra.get("edited") == "yes" else ()
+    told = (_time(entry.extra.get(key)) for key in marks)
+    return next((time for time in told if time is not None), entry.when)
 
 
 def ends_of(entry: Entry) -> int | None:

@@ -13,6 +13,7 @@ from recollect.domain.entries.entry import (
     FACTS,
     LAPSES,
     PROFILE,
+    SAID,
     USER,
     KnownEntry,
     digest_of_text,
@@ -23,6 +24,7 @@ from recollect.domain.entries.entry import (
 )
 from recollect.domain.entries.links import SUPERSEDES, holding_again, listing, origin_ids
 from recollect.domain.extraction.draft import CATEGORIES
+from recollect.domain.markdown.front_matter import write_time
 from recollect.domain.model import Entry
 
 ON_PAGE, NO = "profile", "no"
@@ -123,6 +125,8 @@ def written_over(line: KnownEntry, fact: KnownEntry, others: Iterable[KnownEntry
     entry = replace(fact.entry, extra=extra)
     if line.is_edited:
         marks = {key: line.entry.extra[key] for key in (_EDITED, CORRECTED) if key in line.entry.extra}
+        if CORRECTED not in marks:
+            marks[SAID] = write_time(fact.said)
         if fact.subject == USER and line.category in HEADINGS:
             marks["category"] = line.category
         told, named = line.entry, f"{_subject(fact)}: "

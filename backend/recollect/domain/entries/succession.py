@@ -100,8 +100,8 @@ def _claim(state: State, entry_id: str, name: str, at: int, *, follow: bool) -> 
 
 
 def _began(known: KnownEntry, after: int) -> int:
-    """When it was said, the first time after `after`."""
-    return known.entry.when if known.entry.when > after else known.said
+    """When it was said or, by its `when`, began before that, the first time after `after`."""
+    return known.entry.when if after < known.entry.when < known.said else known.said
 
 
 def _give_way(state: State, old: KnownEntry, new_id: str, at: int) -> None:

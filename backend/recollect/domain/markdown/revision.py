@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from recollect.domain.entries.edit import PINNED, in_step, theirs
-from recollect.domain.entries.entry import FiledEntry, KnownEntry
+from recollect.domain.entries.edit import PINNED, dated, in_step, theirs
+from recollect.domain.entries.entry import SAID, FiledEntry, KnownEntry
 from recollect.domain.entries.links import UNTIL, holding_again, successor_ids
 from recollect.domain.markdown.entry_document import EntryDocument, WrittenEntry, section_digest
 from recollect.domain.markdown.transcript import ParsedPart
@@ -141,7 +141,7 @@ def _problem_of_header(changes: dict[str, Any]) -> str | None:
     return None
 
 
-_STAYING = ("subject", "category", "replaces", "fact", "tools", "outcome", "user", "cell")
+_STAYING = ("subject", "category", "replaces", "fact", "tools", "outcome", "user", "cell", SAID)
 """A person may change these; a line of them that is left out counts as it was."""
 _FEWEST_LOST = 4
 _SHARE = 5
@@ -197,10 +197,12 @@ def as_theirs(entry: Entry, before: Entry | None, at: int) -> Entry:
     """
     if before is not None and _unpinned(entry) == _unpinned(before):
         return entry
-    dated = before is not None and _unpinned(replace(entry, when=before.when)) == _unpinned(before)
+    marks = theirs(at)
     if before is not None:
+        if _unpinned(replace(entry, when=before.when)) == _unpinned(before):
+            marks = dated(before)
         entry = _with_origin(in_step(entry, before), before)
-    entry = replace(entry, extra={**entry.extra, **theirs(None if dated else at)})
+    entry = replace(entry, extra={**entry.extra, **marks})
     if before is not None and entry.text != before.text and _end(entry) == _end(before):
         return holding_again(entry)
     return entry

@@ -43,9 +43,11 @@ def test_when_alone_can_be_corrected_and_the_words_are_no_correction_of_now() ->
     before = known(turns=("t-1",))
     changed = edited(before, EntryEdit(when=WHEN - 1))
     assert (changed.entry.when, changed.entry.text) == (WHEN - 1, "Ann lives in Berlin.")
-    assert (changed.is_edited, changed.said, corrected_at(changed.entry)) == (True, WHEN - 1, 0)
+    assert (changed.is_edited, changed.said, corrected_at(changed.entry)) == (True, WHEN, 0)
     by_hand = as_theirs(replace(before.entry, when=WHEN - 1), before.entry, NOW)
     assert by_hand == changed.entry
+    assert edited(changed, EntryEdit(when=NOW)).said == WHEN, "however often it is dated"
+    assert edited(changed, EntryEdit(text="Ann lives in Porto.")).said == NOW
     reworded = edited(before, EntryEdit(text="Ann lives in Porto."))
     assert edited(reworded, EntryEdit(when=WHEN - 1)).said == NOW, "which they stay once they are"
 

@@ -5,6 +5,7 @@ from itertools import permutations
 
 import pytest
 
+from recollect.domain.entries.edit import EntryEdit, edited
 from recollect.domain.entries.entry import PROFILE, KnownEntry
 from recollect.domain.entries.profile import (
     HEADINGS,
@@ -118,3 +119,10 @@ def test_a_person_changes_the_words_of_a_fact_and_not_whom_it_is_about() -> None
     told = replace(line, entry=replace(line.entry, title=said, text=said, extra={"edited": "yes"}))
     changed = written_over(told, rome, ())
     assert (changed.entry.title, changed.entry.text) == ("Marta lives in Milan.", "Marta lives in Milan.")
+
+
+def test_a_fact_whose_line_a_person_dated_otherwise_counts_from_when_it_was_said() -> None:
+    rome = fact("Ann lives in Rome.", "home")
+    (line,) = lines(rome)
+    changed = written_over(edited(line, EntryEdit(when=1), now=line.entry.when + 1), rome, ())
+    assert (changed.entry.when, changed.said) == (1, rome.entry.when)

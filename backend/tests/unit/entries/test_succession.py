@@ -1,5 +1,8 @@
 """What a new entry names gives way to it, by when each was said; a person's word counts from when they wrote it."""
 
+import pytest
+
+from recollect.domain.entries.edit import EntryEdit, edited
 from recollect.domain.entries.entry import KnownEntry
 from recollect.domain.entries.links import holding_again
 from recollect.domain.entries.succession import State, claim, overrule, release
@@ -41,6 +44,16 @@ def test_what_is_named_gives_way_from_when_the_new_one_was_said() -> None:
     assert replaced(state, "fa-berlin", "fa-porto", day=5) == ("fa-porto",)
     assert marks(state) == {"porto": (5, "berlin")}
     assert state["fa-berlin"].entry.extra["supersedes"] == "fa-porto"
+
+
+@pytest.mark.parametrize("to", [1, 25, 60], ids=["older than both", "between", "in the future"])
+def test_a_fact_that_a_person_dated_otherwise_counts_from_when_it_was_said(to: int) -> None:
+    porto = edited(home("Porto", 30), EntryEdit(when=to * DAY), now=50 * DAY)
+    state = state_of(porto, home("Paris", 20), home("Berlin", 40))
+    replaced(state, "fa-paris", "fa-porto", day=20)
+    assert marks(state) == {"paris": (25 if to == 25 else 30, "porto")}, "an old import overrules nothing"
+    replaced(state, "fa-berlin", "fa-porto", day=40)
+    assert marks(state) | {"paris": ()} == {"paris": (), "porto": (40, "berlin")}
 
 
 def test_what_ends_is_marked_alike() -> None:
