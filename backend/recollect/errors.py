@@ -163,8 +163,10 @@ class ModelUnavailable(Unavailable):
         details: str = "",
         field: str | None = None,
         retry_after: float | None = None,
+        code: str | None = None,
     ) -> None:
         super().__init__(f"{message}{details}" if message else None, field=field, retry_after=retry_after)
+        self.code = code or self.code
         self.details = details
         """The status that the server answered with, and what may be wrong; nothing that it said."""
 
@@ -197,6 +199,15 @@ class ModelRefused(ModelUnavailable):
     """The model's server refused the request."""
 
     code = "model_refused"
+    """Or one of CODES_OF_REFUSALS, where the server tells that much."""
+
+
+CODES_OF_REFUSALS = frozenset(
+    {"context_length_exceeded", "content_filter", "content_policy_violation", "model_not_found"}
+    | {"invalid_request", "invalid_prompt", "invalid_type", "invalid_value", "missing_required_parameter"}
+    | {"unsupported_parameter", "unsupported_value"}
+)
+"""OpenAI's, for what is wrong with a request: a server's own code among them is kept, all others are `invalid_request`."""
 
 
 class EmbedderUnavailable(Unavailable):

@@ -135,7 +135,7 @@ def _in_words(item: dict[str, Any]) -> str:
     return message[:1].lower() + message[1:]
 
 
-_OWN_STATUS = {"unknown_model": 404, "context_length_exceeded": 400}
+_OWN_STATUS = {**dict.fromkeys(errors.CODES_OF_REFUSALS, 400), "unknown_model": 404, "model_not_found": 404}
 _CODES = {
     "key_required": "invalid_api_key",
     "unknown_model": "model_not_found",
@@ -144,7 +144,7 @@ _CODES = {
     "disk_quota_used": "insufficient_quota",
 }
 DO_NOT_RETRY = {"x-should-retry": "false"}
-_NOT_TO_BE_RETRIED = ("model_refused", "disk_quota_used")
+_NOT_TO_BE_RETRIED = ("model_refused", "disk_quota_used", "insufficient_quota")
 """The answer would be the same: OpenAI's clients would ask twice more."""
 
 

@@ -7,7 +7,7 @@ from email.utils import parsedate_to_datetime
 from typing import Any
 
 from recollect.domain.model import JsonObject
-from recollect.errors import ModelRefused, ModelUnavailable, RateLimited
+from recollect.errors import CODES_OF_REFUSALS, ModelRefused, ModelUnavailable, RateLimited
 from recollect.infra.backends.dialect import dict_of
 
 EXTRAS_REFUSED = frozenset({400, 422})
@@ -20,9 +20,16 @@ _HINTS: dict[int | str, str] = {
     503: " It may be loading a model, or be overloaded.",
     "context_length_exceeded": " The prompt is longer than its context.",
     "exceed_context_size_error": " The prompt is longer than its context.",
+    "content_filter": " Its content filter refuses the prompt.",
+    "content_policy_violation": " Its content filter refuses the prompt.",
+    "model_not_found": " It has no model of that name.",
     "insufficient_quota": " Its quota is used up.",
 }
 """By status, and by the codes of OpenAI and llama.cpp."""
+_TOO_LONG = ("exceed_context_size_error", "request_too_large")
+"""How llama.cpp and Anthropic call it."""
+_LENGTHS = ("input_tokens", "input_text")
+"""What vLLM names, which has no code for it."""
 
 
 class RefusedInAnyForm(ModelRefused):
@@ -40,10 +47,27 @@ def error_in(body: bytes) -> Any:
 
 def hint(body: Any, status: int | None = None) -> str:
     """What may be wrong, in our words: by the code in an error's body, else by its status. Empty where none is known."""
-    error = body.get("error", body) if isinstance(body, dict) else None
-    codes = [error.get(name) for name in ("type", "code")] if isinstance(error, dict) else []
-    known = (_HINTS[code] for code in [*codes, status] if isinstance(code, int | str) and code in _HINTS)
+    known = (_HINTS[code] for code in [*_codes_in(body), status] if code in _HINTS)
     return next(known, "")
+
+
+def code_of(body: Any, status: int | None) -> str | None:
+    """The code under which a refusal is told: the server's, if it is a known one. None: it says nothing of the request."""
+    codes = _codes_in(body)
+    if any(code in _TOO_LONG for code in codes) or dict_of(_error_of(body)).get("param") in _LENGTHS:
+        return "context_length_exceeded"
+    if (known := next((code for code in codes if code in CODES_OF_REFUSALS), None)) is not None:
+        return str(known)
+    return {400: "invalid_request", 422: "invalid_request", 413: "context_length_exceeded"}.get(status or 0)
+
+
+def _error_of(body: Any) -> Any:
+    return body.get("error", body) if isinstance(body, dict) else None
+
+
+def _codes_in(body: Any) -> list[int | str]:
+    error = dict_of(_error_of(body))
+    return [code for name in ("type", "code") if isinstance(code := error.get(name), int | str)]
 
 
 def field_named(request: JsonObject | None, body: Any) -> str | None:
@@ -59,12 +83,13 @@ def refusal(who: str, status: int, body: Any, wait: float | None, field: str | N
     if status in (429, 529):  # Too many requests; overloaded, in Anthropic's words.
         told = f" It asks to wait {wait:g} s." if wait is not None else ""
         details = f" ({status}).{hint(body)}{told}"
-        return RateLimited(f"{who} wants fewer requests", details=details, retry_after=wait)
+        code = "insufficient_quota" if "insufficient_quota" in _codes_in(body) else None
+        return RateLimited(f"{who} wants fewer requests", details=details, retry_after=wait, code=code)
     details = f" ({status}).{hint(body, status)}"
     if status >= 500:
         return ModelUnavailable(f"{who} failed", details=details, retry_after=wait)
     kind = ModelRefused if status in EXTRAS_REFUSED else RefusedInAnyForm
-    return kind(f"{who} refused the request", details=details, field=field)
+    return kind(f"{who} refused the request", details=details, field=field, code=code_of(body, status))
 
 
 def seconds_to_wait(retry_after: str | None, now: datetime) -> float | None:

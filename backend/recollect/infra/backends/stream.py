@@ -17,7 +17,7 @@ from recollect.infra.backends.dialect import (
     StrangeAnswerError,
     dict_of,
 )
-from recollect.infra.backends.refusals import hint, refusal
+from recollect.infra.backends.refusals import code_of, hint, refusal
 from recollect.infra.backends.server import ModelServer, Patience, parsed_json
 
 _OPEN = "<think>"
@@ -186,4 +186,6 @@ class Answer:
         )
         if status is not None:
             return refusal(self._server.who, status, event, None, None)
-        return ModelRefused(f"{self._server.who} gave no answer: it reported an error.{hint(event)}")
+        status = error.get("code") if isinstance(error.get("code"), int) else None
+        words = f"{self._server.who} gave no answer: it reported an error.{hint(event)}"
+        return ModelRefused(words, code=code_of(event, status))

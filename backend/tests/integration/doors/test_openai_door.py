@@ -242,6 +242,50 @@ def test_a_refusal_is_not_tried_again(server: Server, engine: StandInEngine, use
     assert len(engine.chats()) == before + 1
 
 
+@pytest.mark.parametrize("stream", [False, True])
+@pytest.mark.parametrize(
+    ("status", "error", "told", "code", "param"),
+    [
+        (400, {"code": "context_length_exceeded"}, 400, "context_length_exceeded", None),
+        (400, {"code": 400, "type": "exceed_context_size_error"}, 400, "context_length_exceeded", None),
+        (
+            400,
+            {"code": 400, "type": "BadRequestError", "param": "input_tokens"},
+            400,
+            "context_length_exceeded",
+            None,
+        ),
+        (413, {"type": "request_too_large"}, 400, "context_length_exceeded", None),
+        (400, {"code": "content_filter", "param": "prompt"}, 400, "content_filter", None),
+        (400, {"code": "unsupported_value", "param": "seed"}, 400, "unsupported_value", "seed"),
+        (422, {"type": "invalid_request_error", "code": "secret words"}, 400, "invalid_request", None),
+        (404, {"code": "model_not_found"}, 404, "model_not_found", None),
+        (404, {}, 502, "model_refused", None),
+        (401, {"code": "invalid_api_key"}, 502, "model_refused", None),
+        (429, {"code": "insufficient_quota"}, 429, "insufficient_quota", None),
+        (429, {}, 429, "rate_limit_exceeded", None),
+    ],
+)
+def test_an_error_of_the_backend_keeps_its_meaning_and_not_its_words(
+    client: OpenAI, engine: StandInEngine, stream: bool,
+    status: int, error: Json, told: int, code: str, param: str | None,
+) -> None:  # fmt: skip
+    body = {"error": {"message": "you said: the secret words, far too many", **error}}
+    engine.control("status", status=status, body=body)
+    with pytest.raises(openai.APIStatusError) as caught:
+        streamed(client, "the secret words", stream=stream, seed=7)
+    assert (caught.value.status_code, caught.value.code, caught.value.param) == (told, code, param)
+    assert "secret" not in caught.value.response.text
+
+
+def test_an_error_in_place_of_an_answer_keeps_its_meaning(client: OpenAI, engine: StandInEngine) -> None:
+    engine.control("status", status=200, body={"error": {"code": "context_length_exceeded", "message": "long"}},
+                   headers={"content-type": "application/json"})  # fmt: skip
+    with pytest.raises(openai.BadRequestError) as caught:
+        ask(client, [user_says("hello")])
+    assert caught.value.code == "context_length_exceeded"
+
+
 def test_a_stream_that_breaks_off_ends_with_an_error(client: OpenAI, engine: StandInEngine) -> None:
     engine.control("early_end")
     said: list[str] = []
