@@ -87,7 +87,7 @@ class App(Assembly):
     @property
     def history_matching(self) -> HistoryMatching:
         """Chats of clients that resend their history."""
-        return HistoryMatching(self.chat, self.histories, self.THREADS)
+        return HistoryMatching(self.chat, self.histories, self.THREADS, self.chats)
 
     def _handlers(self) -> list[dict[str, Handler]]:
         """One mapping per pool of workers: work that waits for a model delays no other pool."""

@@ -21,6 +21,8 @@ class ChatRequest:
     turns: tuple[NewTurn, ...] = ()
     earlier: tuple[NewTurn, ...] = ()
     """What was said before them, elsewhere: it is stored first, as complete."""
+    examples: int = 0
+    """How many of `earlier`, from the first on, are examples for the model: nobody said them, and memory leaves them."""
     user_id: str | None = None
     tags: tuple[str, ...] = ()
     preset: str | None = None

@@ -14,6 +14,8 @@ from itertools import accumulate
 from recollect.domain.model import JsonObject, NewTurn, Turn
 
 DIGEST_BYTES = 16
+EXAMPLE = "an example"
+"""Why memory leaves a message alone that a client puts first in its conversations."""
 FEWEST_IN_THE_MIDDLE = 2
 """The fewest messages in a row by which a conversation is known whose beginning was not sent."""
 
@@ -85,6 +87,16 @@ def all_digest(messages: Sequence[Turn | NewTurn]) -> bytes:
 def count_history(messages: Sequence[NewTurn]) -> int:
     """How many messages, up to the last answer, were there before what is asked now."""
     return next((n for n in range(len(messages), 0, -1) if messages[n - 1].role == "assistant"), 0)
+
+
+def count_examples(messages: Sequence[NewTurn], sightings: Sequence[Sighting]) -> int:
+    """How many messages, from the first on, a client that opens a thread has put first in another one already.
+
+    An exchange that was not held here, and comes a second time with another message after it, is no conversation
+    that somebody brings along.
+    """
+    known = max((each.known for each in sightings if not each.answered), default=0)
+    return count_history(messages[:known]) if known <= count_history(messages) else 0
 
 
 def is_asked_again(sighting: Sighting, messages: Sequence[NewTurn]) -> bool:

@@ -213,13 +213,17 @@ _MEANING_CHARS = 2_000
 _between_tags = re.compile(r"[,\s]+").split
 
 
+def turn_row_id(thread: Thread, turn: Turn) -> str:
+    return f"{key_within_user(thread.space, thread.thread_id)}:{turn.turn_id}"
+
+
 def turn_row(thread: Thread, turn: Turn) -> IndexRow | None:
     """None for a turn that is not searched: one that memory skips, or that says nothing."""
     text = turn.content if turn.content.strip() else _calls_in_words(turn)
     if turn.skip_reason is not None or thread.incognito or not text:
         return None
     return IndexRow(
-        row_id=f"{key_within_user(thread.space, thread.thread_id)}:{turn.turn_id}",
+        row_id=turn_row_id(thread, turn),
         type=TURN,
         text=text,
         timestamp=turn.timestamp,

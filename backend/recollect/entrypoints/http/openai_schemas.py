@@ -1,8 +1,11 @@
 """Requests and answers in OpenAI's protocol. Unknown fields are ignored, as its clients expect."""
 
 import json
+import re
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import aclosing
+from dataclasses import replace
+from itertools import takewhile
 from typing import Annotated, Any, Literal
 from urllib.parse import quote
 
@@ -25,6 +28,9 @@ INSTRUCTING = ("system", "developer")
 Object = Annotated[JsonObject, AfterValidator(storable_json)]
 Count = Annotated[int, Field(ge=1, le=1_000_000, strict=True)]
 Number = Annotated[float, Field(allow_inf_nan=False)]
+
+_EXAMPLE = re.compile(r"example_(user|assistant)")
+"""The names that OpenAI recommends for messages that show the model what is wanted."""
 
 HEEDED_HERE = {
     "model", "messages", "stream", "stream_options", "n", "max_tokens", "max_completion_tokens", "metadata",
@@ -128,14 +134,30 @@ class CompletionBody(Said, Lenient):
         texts = tuple(message.text() for message in placed.values() if message.role in INSTRUCTING)
         return {n: message.new_turn(now) for n, message in messages.items()}, texts or None
 
+    def is_housekeeping(self) -> bool:
+        """Whether a chat app asks it by itself, to judge by its shape: nobody said it.
+
+        One message that begins with a heading and quotes a conversation: so Open WebUI asks for titles, tags,
+        follow-ups, queries and completions.
+        """
+        said = [message for message in self.messages if message.role not in INSTRUCTING]
+        if len(said) != 1 or said[0].role != "user":
+            return False
+        text = said[0].text()
+        begins = text.find("<chat_history>")
+        return text.lstrip().startswith("#") and 0 < begins < text.rfind("</chat_history>")
+
+    def as_sent(self) -> list[JsonObject]:
+        """The messages for a model, in words alone."""
+        return [{"role": message.role, "content": message.text()} for message in self.messages]
+
     def named_users(self) -> tuple[str | None, ...]:
         """Those the body names, in order of precedence."""
         return self.user_id, self.user, (self.metadata or Metadata()).user_id
 
-    def resent(self, asking: "Asking", backend: str | None, model: str | None, now: int) -> ResentHistory:
-        messages, instructions = self.said(now)
-        metadata = self.metadata or Metadata()
-        request = ChatRequest(
+    def request(self, asking: "Asking", backend: str | None, model: str | None) -> ChatRequest:
+        """Everything but what is said."""
+        return ChatRequest(
             thread_id="",
             user_id=asking.user_id,
             backend=backend,
@@ -145,10 +167,22 @@ class CompletionBody(Said, Lenient):
             max_tokens=self.max_completion_tokens or self.max_tokens,
             options=self.options(),
             choices=self.n or 1,
-            system_texts=instructions,
         )
+
+    def resent(self, asking: "Asking", backend: str | None, model: str | None, now: int) -> ResentHistory:
+        messages, instructions = self.said(now)
+        metadata = self.metadata or Metadata()
+        request = replace(self.request(asking, backend, model), system_texts=instructions)
+        names = [self.messages[place].name or "" for place in messages]
         thread_id = asking.thread_id or (None if asking.chat_id else metadata.thread_id)
-        return ResentHistory(tuple(messages.values()), request, thread_id, tuple(messages), asking.chat_id)
+        return ResentHistory(
+            tuple(messages.values()),
+            request,
+            thread_id,
+            tuple(messages),
+            asking.chat_id,
+            examples=len(list(takewhile(_EXAMPLE.fullmatch, names))),
+        )
 
 
 class Asking(BaseModel):
@@ -158,6 +192,8 @@ class Asking(BaseModel):
     thread_id: Id | None = None
     chat_id: Id | None = None
     """The front end's own name for the conversation."""
+    is_task: bool = False
+    """The front end asks it by itself."""
     memory: bool = True
     key: str | None = None
 
@@ -198,11 +234,11 @@ class ModelsAnswer(BaseModel):
 
 
 def headers_of(live: LiveTurn) -> dict[str, str]:
-    """Ids are percent-encoded: a header holds ASCII, and a thread may be called anything."""
+    """Ids are percent-encoded: a header holds ASCII, and a thread may be called anything. Without a thread, no ids."""
     label = live.receipt.get("label")
+    ids = {THREAD_HEADER: live.accepted.thread.thread_id, TURN_HEADER: live.turn.turn_id}
     return {
-        THREAD_HEADER: quote(live.accepted.thread.thread_id, safe=""),
-        TURN_HEADER: quote(live.turn.turn_id, safe=""),
+        **{name: quote(value, safe="") for name, value in ids.items() if live.accepted.thread.thread_id},
         **({LABEL_HEADER: str(label)} if label else {}),
     }
 

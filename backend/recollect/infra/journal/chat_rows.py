@@ -8,6 +8,7 @@ from typing import Any
 
 from recollect.domain import identity
 from recollect.domain.chat import Accepted, AnswerText, ChatRequest, ContextBlock, Epoch, SentTurn
+from recollect.domain.history_matching import EXAMPLE
 from recollect.domain.model import Append, NewTurn, Status, Thread, Turn
 from recollect.errors import Conflict, InvalidInput, NotFound
 from recollect.infra.journal.history_matching import FOLLOWED
@@ -119,7 +120,8 @@ def accept(
     turns, new_rows = [], []
     for position, turn, message_id in stored:
         spare = before + len(given_turns) < position < last_answer
-        reason = _skip_reason(turn, head, skip_reason, spare=spare)
+        given = EXAMPLE if position - before <= asked.examples else skip_reason
+        reason = _skip_reason(turn, head, given, spare=spare)
         digest = identity.turn_digest(turn, message_id)
         new_rows.append(turn_row(head.pk, position, message_id, turn, reason, now, digest))
         turns.append(_stored(turn, position, message_id, reason))

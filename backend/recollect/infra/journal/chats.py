@@ -15,6 +15,7 @@ from recollect.domain.chat import (
     PromptReceipt,
     SentPrompt,
 )
+from recollect.domain.history_matching import EXAMPLE
 from recollect.domain.job import JobSpec
 from recollect.domain.model import JsonObject, Status, Thread, ThreadRef, Turn
 from recollect.infra.journal.chat_rows import (
@@ -51,10 +52,17 @@ from recollect.infra.journal.rows import (
     thread_columns,
     turn_of,
 )
-from recollect.infra.journal.turns import queue_boundary_and_transcript
+from recollect.infra.journal.turns import queue_boundary_and_transcript, transcript_job
 
 WAITS_ON = "UPDATE threads SET closes_at = ? WHERE pk = ? AND closes_at IS NOT NULL"
 """The quiet period restarts when the answer ends."""
+
+# What a memcell holds already stays. Only the first file of a transcript is written again.
+LEAVE_EXAMPLES = """
+UPDATE turns SET skip_reason = :reason WHERE thread_pk = :pk AND position BETWEEN :first AND :last
+    AND pk IN (SELECT turn_pk FROM unprocessed_buffer WHERE thread_pk = :pk)
+    AND position <= coalesce((SELECT last_position FROM transcript_parts WHERE thread_pk = :pk AND part = 1), :last)
+RETURNING pk"""
 
 INTERRUPTED = "the server stopped before the answer was complete"
 SERVER_STOPPED = "server_stopped"
@@ -100,6 +108,28 @@ class SqlChatStore(QueueingStore):
         accepted, conversation, due = await self._database.write(accept_and_read, urgent=True)
         self._tell(due)
         return accepted, conversation
+
+    async def leave_examples(self, thread: ThreadRef, first: int, last: int) -> None:
+        """Messages between these places turned out to be examples: memory and search leave them alone from now on."""
+
+        def leave(connection: sqlite3.Connection) -> tuple[bool, int | None]:
+            (pk,) = thread_columns(connection, thread)
+            bound = {"pk": pk, "reason": EXAMPLE, "first": first, "last": last}
+            left = connection.execute(LEAVE_EXAMPLES, bound).fetchall()
+            if not left:
+                return False, None
+            connection.executemany(
+                f"DELETE FROM unprocessed_buffer WHERE thread_pk = {pk} AND turn_pk = ?", left
+            )
+            connection.execute(
+                "UPDATE threads SET revision = revision + 1, header_revision = header_revision + 1 WHERE pk = ?",
+                (pk,),
+            )
+            now = self._clock()
+            return True, queue_jobs(connection, [transcript_job(thread, now, self._schedule)], now)
+
+        if await self._change(leave):
+            self._on_change(thread)
 
     @write_transaction
     def begin(self, connection: sqlite3.Connection, accepted: Accepted, prompt: SentPrompt) -> None:

@@ -17,13 +17,16 @@ from recollect.domain.history_matching import (
     Sighting,
     all_digest,
     best_of,
+    count_examples,
     count_history,
     is_silent,
     may_go_on,
     said_digest,
 )
+from recollect.domain.identity import turn_number
 from recollect.domain.model import DEFAULT_USER, NewTurn, ThreadRef, Turn
 from recollect.errors import InvalidInput
+from recollect.infra.journal.chats import SqlChatStore
 from recollect.infra.journal.history_matching import SqlHistoryMatching
 from recollect.infra.journal.threads import SqlThreadStore
 from recollect.service.chat.stream import LiveTurn
@@ -43,6 +46,8 @@ class ResentHistory:
     """Where each message stood in what the client sent, for telling it of one that is wrong."""
     chat_id: str | None = None
     """What a front end calls the conversation; its own requests about one (a title, tags) have the same."""
+    examples: int = 0
+    """How many of the messages, from the first on, the client calls examples."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +80,7 @@ class HistoryMatching:
     chat: Chat
     histories: SqlHistoryMatching
     threads: SqlThreadStore
+    chats: SqlChatStore
 
     async def handle(self, caller: Caller, resent: ResentHistory) -> LiveTurn:
         """Durable, in its place and on its way when this returns."""
@@ -100,6 +106,7 @@ class HistoryMatching:
             thread_id=placed.thread_id,
             turns=placed.turns,
             earlier=placed.earlier,
+            examples=max(placed.examples, _named_examples(placed, resent)),
             parent_id=placed.parent_id,
             user_id=owner.user_id,
             resent=digest,
@@ -146,17 +153,31 @@ class HistoryMatching:
     async def _matched(
         self, owner: _Owner, told: _Told, digest: bytes, key: str | None
     ) -> ChatRequest | None:
+        seen = await self._sightings(owner, told)
         found = [
             sighting
-            for sighting in await self._sightings(owner, told)
+            for sighting in seen
             if may_go_on(sighting, told.messages) or await self._is_waited_for(owner, sighting, digest)
         ]
         sighting = best_of(found)
         if sighting is None:
-            return None
+            return await self._opened_with_examples(owner, told, seen, _new_id(owner, key, digest))
         if not sighting.is_tip and not await self.chat.was_asked(owner.thread(sighting.thread_id), key):
             sighting = await self._ends_with_history(owner, told, sighting.known) or sighting
         return _going_on(sighting, told.messages)
+
+    async def _opened_with_examples(
+        self, owner: _Owner, told: _Told, seen: Sequence[Sighting], thread_id: str
+    ) -> ChatRequest:
+        """A new thread. What its client has put first in others is left alone by memory, there and here."""
+        opened = _opened(thread_id, told.messages)
+        examples = count_examples(told.messages, seen)
+        if not examples:
+            return opened
+        for each in (each for each in seen if each.known >= examples and not each.answered):
+            last = (turn_number(each.turn_id) or 0) - (each.known - examples)
+            await self.chats.leave_examples(owner.thread(each.thread_id), last - examples + 1, last)
+        return replace(opened, examples=examples)
 
     async def _ends_with_history(self, owner: _Owner, told: _Told, known: int) -> Sighting | None:
         """Prefer a thread that ends where the history does over one in which the same was said next."""
@@ -201,6 +222,12 @@ def _going_on(sighting: Sighting, messages: Sequence[NewTurn]) -> ChatRequest:
 def _opened(thread_id: str, messages: Sequence[NewTurn]) -> ChatRequest:
     history = count_history(messages)
     return ChatRequest(thread_id, turns=tuple(messages[history:]), earlier=tuple(messages[:history]))
+
+
+def _named_examples(placed: ChatRequest, resent: ResentHistory) -> int:
+    """How many of what is stored first are called examples; what is known already was stored before."""
+    called = {id(message) for message in resent.messages[: resent.examples]}
+    return sum(id(message) in called for message in placed.earlier)
 
 
 def _orphaned_results(messages: Sequence[NewTurn]) -> list[int]:

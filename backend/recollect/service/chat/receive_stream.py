@@ -80,9 +80,9 @@ class Patience:
 
 
 async def stream_llm(
-    store: SqlChatStore, backend: Backend, call: ChatCall, live: LiveTurn, patience: Patience
+    store: SqlChatStore | None, backend: Backend, call: ChatCall, live: LiveTurn, patience: Patience
 ) -> Outcome:
-    """Stream an answer into `live` and, every second, into the journal. Never raises for what the model does."""
+    """Stream an answer into `live` and, every second, into the journal, if there is one. Never raises for what the model does."""
     outcome = Outcome()
     try:
         await _receive_while_wanted(store, backend, call, live, patience, outcome)
@@ -100,7 +100,7 @@ async def stream_llm(
 
 
 async def _receive_while_wanted(
-    store: SqlChatStore,
+    store: SqlChatStore | None,
     backend: Backend,
     call: ChatCall,
     live: LiveTurn,
@@ -132,7 +132,11 @@ async def _receive_while_wanted(
 
 
 async def _watch(
-    store: SqlChatStore, live: LiveTurn, patience: Patience, outcome: Outcome, end: Callable[[], None]
+    store: SqlChatStore | None,
+    live: LiveTurn,
+    patience: Patience,
+    outcome: Outcome,
+    end: Callable[[], None],
 ) -> None:
     """Save what has come, every second, and end the answer when nobody has listened for long."""
     saved = 0
@@ -143,7 +147,8 @@ async def _watch(
             outcome.why = "everybody who listened went away"
             end()
             return
-        saved = await _saved(store, live, saved)
+        if store is not None:
+            saved = await _saved(store, live, saved)
 
 
 async def _receive(backend: Backend, call: ChatCall, live: LiveTurn, outcome: Outcome) -> None:

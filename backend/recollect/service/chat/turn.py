@@ -27,6 +27,7 @@ from recollect.infra.off_loop import off_loop
 from recollect.service.chat.context_builder import Prepared, PromptMaker
 from recollect.service.chat.ending import STOPS_WITH_SERVER, ChatEnding, Done
 from recollect.service.chat.epoch import Wanted
+from recollect.service.chat.housekeeping import Housekeeping
 from recollect.service.chat.receive_stream import Outcome, Patience, PromptRecorder, stream_llm
 from recollect.service.chat.stream import LiveTurn, LiveTurns
 from recollect.service.coordination import Clock
@@ -96,6 +97,7 @@ class Chat:
         self._on_answer = on_answer
         self._lanes: dict[str, _Lane] = {}
         self._asking_whose = asyncio.Lock()
+        self.housekeeping = Housekeeping(backends, people, gate, slots, patience, clock, on_answer)
 
     async def start(self) -> None:
         """After a kill: what was being answered is marked, and the next turn works."""
@@ -111,6 +113,7 @@ class Chat:
             live.stop(STOPS_WITH_SERVER)
         runners = [lane.runner for lane in self._lanes.values() if lane.runner is not None]
         await asyncio.gather(*runners, return_exceptions=True)
+        await self.housekeeping.stop()
         await self._ending.stop()
 
     async def handle_chat_turn(self, caller: Caller, request: ChatRequest) -> LiveTurn:

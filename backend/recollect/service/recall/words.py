@@ -16,6 +16,7 @@ from recollect.domain.recall.rows import (
     file_rows,
     meaning_of,
     turn_row,
+    turn_row_id,
     words_of,
 )
 from recollect.domain.vault_file import PlacedTurn
@@ -56,6 +57,7 @@ class WordIndexer:
         unfinished: list[str] = []
         async with self.locks.of(owner):
             rows: list[IndexRow] = []
+            unsearched: list[str] = []
             reached: list[tuple[ThreadProgress, int]] = []
             for thread_id in threads:
                 if len(rows) >= _TURNS_AT_ONCE:
@@ -72,16 +74,28 @@ class WordIndexer:
                     continue
                 placed = await self._turns_of(seen, seen.words_to + 1)
                 rows += _rows(seen, placed)
+                unsearched += [
+                    turn_row_id(seen.thread, each.turn) for each in placed if each.turn.skip_reason
+                ]
                 is_all = len(placed) < _TURNS_AT_ONCE
                 reached.append((seen, seen.last_position if is_all else placed[-1].position))
                 unfinished += [] if is_all else [thread_id]
             words = await self._put(generation, owner, rows)
+            changed: set[str] = set()
             for seen, words_to in reached:
                 if not await self.ledger.record_words(generation, seen, words_to, seen.vectors_to):
-                    unfinished.append(seen.thread.thread_id)
+                    changed.add(seen.thread.thread_id)
+            unfinished += changed
             self.fail_points.reach("index.recorded")
+            # What changed meanwhile may not be searched any more: its rows are put again as they are then.
+            gone = [row.row_id for row in rows if row.thread_id in changed]
+            if gone:
+                await self.store.remove(generation, owner, gone)
             if live:
-                await self.corpus_cache.extend(owner, rows, words)
+                kept = [n for n, row in enumerate(rows) if row.thread_id not in changed]
+                # Until now a search may have read them from the journal.
+                gone += unsearched
+                await self.corpus_cache.extend(owner, [rows[n] for n in kept], [words[n] for n in kept], gone)
         return unfinished
 
     async def _turns_of(self, seen: ThreadProgress, first: int) -> list[PlacedTurn]:

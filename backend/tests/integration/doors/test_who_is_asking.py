@@ -161,8 +161,6 @@ class TestChatsOfAFrontEnd:
                 answer = await home.client.post(COMPLETIONS, json=body, headers=headers | more)
                 return str(answer.raise_for_status().headers["X-Recollect-Thread"])
 
-            task = {"X-OpenWebUI-Task": "query_generation"}
-            assert await post("Which query would help?", **task) != "chat-1"
             assert await post("hello") == "chat-1"
             answer = (await home.client.get("/api/v1/threads/chat-1/turns")).json()["turns"][1]["content"]
             assert await post("Write a title for: hello") != "chat-1"

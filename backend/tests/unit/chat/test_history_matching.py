@@ -183,7 +183,7 @@ class Door:
     def __init__(self, journal: Journal) -> None:
         self.threads = journal.threads
         self.chat = RecordingChat()
-        self._resent = HistoryMatching(cast(Chat, self.chat), journal.chains, journal.threads)
+        self._resent = HistoryMatching(cast(Chat, self.chat), journal.chains, journal.threads, journal.chats)
 
     async def knows(self, thread_id: str, *turns: NewTurn, user_id: str = "me") -> None:
         await self.threads.append(Append("default", thread_id, turns, user_id))

@@ -182,6 +182,24 @@ async def test_a_message_that_comes_while_the_loop_looks_is_not_overlooked(house
     assert await house.stored() == {"one": True, "two": True}
 
 
+async def test_a_message_that_is_left_alone_from_now_on_while_it_is_indexed_leaves_the_index(
+    house: House,
+) -> None:
+    record = house.ledger.record_words
+
+    async def record_words(*given: Any) -> bool:
+        await house.journal.chats.leave_examples(ThreadRef("default", "ann", "t1"), 1, 1)
+        return await record(*given)
+
+    house.ledger.record_words = record_words  # type: ignore[assignment, method-assign]
+    await house.add("t1", "one")
+    await house.add("t1", "two")
+    assert await house.texts("one two") == {"one", "two"}
+    await house.settled()
+    assert await house.stored() == {"two": True}
+    assert await house.texts("one two") == {"two"}
+
+
 async def test_a_note_that_changes_while_notes_are_indexed_is_not_overlooked(house: House) -> None:
     async def change_once(generation: str) -> None:
         await house.write_note("n", "second")

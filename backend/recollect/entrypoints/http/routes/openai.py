@@ -25,7 +25,7 @@ _STREAM: dict[int | str, dict[str, Any]] = {
 MAX_HEADER = 5000
 MAX_KEY = 200
 TASK_HEADER = "X-OpenWebUI-Task"
-"""What Open WebUI asks by itself; empty for a person's message."""
+"""What Open WebUI asks by itself; empty for a person's message. One that does not know `{{TASK}}` sends that."""
 
 
 def _headers(
@@ -59,13 +59,13 @@ def _asking(request: Request, user_id: str, thread_headers: Sequence[str]) -> sc
     chat_id = id_in_header(thread_headers, request) if thread_id is None else None
     if (thread_id or chat_id) in {".", ".."}:
         raise InvalidInput("X-Recollect-Thread: must not be . or ..", field="X-Recollect-Thread")
-    # Titles, tags and the like: the conversation is not theirs, and nobody said them.
-    is_task = bool(headers.get(TASK_HEADER))
+    task = headers.get(TASK_HEADER, "").strip()
     return schemas.Asking(
         user_id=user_id,
         thread_id=thread_id,
-        chat_id=None if is_task else chat_id,
-        memory=memory == "on" and not is_task,
+        chat_id=chat_id,
+        is_task=bool(task) and not task.startswith("{{"),
+        memory=memory == "on",
         key=key,
     )
 
@@ -78,6 +78,9 @@ async def complete_chat(
     note(request, user=user_id)
     asking = _asking(request, user_id, home.settings.thread_headers)
     backend, model = await chosen_model(home.talking.backends, body.model)
+    if asking.is_task or body.is_housekeeping():
+        live = home.chat.housekeeping.handle(caller, body.request(asking, backend, model), body.as_sent())
+        return WhileConnected(partial(_streamed if body.stream else _whole, live, body, request))
     resent = await asyncio.to_thread(body.resent, asking, backend, model, home.clock())
     live = await home.history_matching.handle(caller, resent)
     note(request, thread=live.accepted.thread.thread_id, turn=live.turn.turn_id)
