@@ -14,6 +14,7 @@ const PAGES = {
   memory: () => import("./memory/page.js"),
   prompt: () => import("./prompt/page.js"),
   health: () => import("./health/page.js"),
+  settings: () => import("./settings/page.js"),
 };
 
 function App() {

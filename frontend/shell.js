@@ -13,6 +13,7 @@ const PLACES = [
   { page: "memory", label: "Memory" },
   { page: "prompt", label: "Prompt" },
   { page: "health", label: "Health" },
+  { page: "settings", label: "Settings" },
 ];
 
 export function Shell({ page, onSessionChanged, children }) {

@@ -12,6 +12,7 @@ import { useConversation } from "./conversation_state.js";
 import { keepDraft, useDraft } from "./draft.js";
 import { FirstRun } from "./first_run.js";
 import { Message } from "./message.js";
+import { ChatOptions } from "./options.js";
 import { editedParts } from "./parts.js";
 import { useScrolling } from "./scrolling.js";
 import { ThreadMenu } from "./thread_list.js";
@@ -63,6 +64,7 @@ export function Conversation({ threadId, isNew, focusTurn, isFirst, onOpened, on
     <header class="conversation-head">
       <button class="quiet icon-only drawer-button" aria-label="Chats" onClick=${onMenu}><${Icon} name="menu" /></button>
       ${title && html`<h1>${title}</h1>`}
+      ${!missing && html`<${ChatOptions} threadId=${threadId} thread=${talk.thread} user=${user} />`}
       ${talk.thread && html`<${ThreadMenu} thread=${talk.thread} />`}
     </header>
     ${missing && html`<${Missing} />`}

@@ -5,6 +5,7 @@ import { useConnection } from "../connection.js";
 import { toast } from "../ui/toast.js";
 import { onThreadChanged, threadChanged } from "./changes.js";
 import { ask, join } from "./following.js";
+import { bodyFor } from "./options.js";
 import { beyondGap, spanned, wholeOf, withLater, withNewest } from "./stretches.js";
 import { BEGINNING, isOpen, leafBelow, merged, pathTo, placeOf, treeOf } from "./turns.js";
 
@@ -150,7 +151,7 @@ export function useConversation(threadId, user, isNew, focusTurn) {
       threadChanged(threadId);
     };
     try {
-      await follow(ask(threadId, body, stopping.signal, leaving), { onMeta });
+      await follow(ask(threadId, { ...(await bodyFor(threadId, user)), ...body }, stopping.signal, leaving), { onMeta });
       threadChanged(threadId);
     } catch (error) {
       change(() => ({ pending: null }));

@@ -37,7 +37,7 @@ class Health:
 
 
 _CONNECT = (
-    "connect one on the web page, start one on this machine (Ollama, LM Studio, llama.cpp), or set"
+    "connect one under Settings on the web page, start one on this machine (Ollama, LM Studio, llama.cpp), or set"
     " RECOLLECT_LLM__BASE_URL"
 )
 _UNASKED_SECONDS = 1.0

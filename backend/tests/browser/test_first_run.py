@@ -25,7 +25,7 @@ def test_an_empty_page_says_what_this_is_which_model_it_found_and_offers_a_first
     page.get_by_role("button", name="Send").click()
     expect(page.get_by_role("log", name="Messages")).to_contain_text("I see: Marta, Porto")
     expect(page.get_by_role("list", name="Chats").get_by_role("link")).to_have_count(1)
-    for name in ("Memory", "Prompt", "Health"):
+    for name in ("Memory", "Prompt", "Health", "Settings"):
         page.get_by_role("navigation", name="Pages").get_by_role("link", name=name).click()
         expect(page.get_by_role("heading", name=name, level=1)).to_be_visible()
 

@@ -25,6 +25,7 @@ PAGES = {
     "notes": ("memory/notes", "lisbon"),
     "prompt": (f"prompt/{CHAT}/{LAST_ANSWER}", "It only grew"),
     "health": ("health", "Every accepted message is where it should be."),
+    "settings": ("settings", "It is named in the settings."),
 }
 
 
