@@ -40,6 +40,20 @@ async def test_without_a_model_health_says_what_one_would_add_and_how_to_connect
         assert "RECOLLECT_LLM__BASE_URL" in hint
 
 
+async def test_a_configured_server_that_is_not_there_is_named_before_anybody_asked_it(tmp_path: Path) -> None:
+    async with remembering(tmp_path, alone=True, llm={"base_url": "http://127.0.0.1:9"}) as home:
+        health = (await home.client.get("/health")).json()
+        assert health["status"] == "degraded"
+        assert "nobody answers for the backend 'default'" in str(health["degraded"])
+
+
+async def test_without_the_embedding_model_health_says_how_to_get_it(tmp_path: Path) -> None:
+    async with remembering(tmp_path, embedding={"kind": "onnx"}) as home:
+        (hint,) = await hints(home)
+        assert "by words alone" in hint
+        assert "recollect setup" in hint
+
+
 @pytest.mark.parametrize(("boundary", "asked"), [("rules", 0), ("model", 1)])
 async def test_a_model_is_asked_for_boundaries_only_where_the_setting_says_so(
     tmp_path: Path, boundary: str, asked: int
