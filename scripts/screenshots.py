@@ -13,7 +13,7 @@ from pathlib import Path
 
 from playwright.sync_api import Browser, Page, sync_playwright
 
-from tests.browser.demo import CHAT, LAST_ANSWER, NOW, USER, DemoSite
+from tests.browser.demo import CHAT, LAST_ANSWER, NOW, RECALLED, USER, DemoSite
 from tests.processes import StandInModel
 
 REPOSITORY = Path(__file__).resolve().parents[1]
@@ -36,6 +36,16 @@ class Picture:
 
 def shows(text: str) -> Callable[[Page], None]:
     return lambda page: page.get_by_text(text).first.wait_for()
+
+
+def asks_in_a_new_chat(page: Page) -> None:
+    question, answer = RECALLED
+    page.get_by_role("textbox", name="Message").fill(question)
+    page.keyboard.press("Enter")
+    page.get_by_text(answer).wait_for()
+    page.get_by_role("button", name="used").click()
+    page.get_by_text("Said 26 Apr").first.wait_for()
+    page.get_by_role("article").first.evaluate("element => element.scrollIntoView({block: 'start'})")
 
 
 def opens_fact(page: Page) -> None:
@@ -70,6 +80,9 @@ ALL = (
     Picture("prompt", f"prompt/{CHAT}/{LAST_ANSWER}", shows("It only grew"), WINDOW),
     Picture("health", "health", shows_all_figures, {"width": 1180, "height": 1160}),
     Picture("health-dark", "health", shows_all_figures, WINDOW, dark=True),
+    Picture(
+        "recalled", "chat", asks_in_a_new_chat, WINDOW
+    ),  # The last: the chat is in the list from then on.
 )
 
 

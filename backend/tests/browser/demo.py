@@ -82,6 +82,10 @@ TODAY: tuple[tuple[str, str], ...] = (
     ("And what is the weather like in June?", "Warm, about 24 °C, with a cool wind in the evening."),
     ("Yes, remind me about Rex. And what did I say about tea?", "That you like herbal tea, and drink no coffee after midnight."),
 )  # fmt: skip
+RECALLED = (
+    "What did I say about tea and coffee?",
+    "You like herbal tea, and you drink no coffee after midnight, because of the night shifts.",
+)
 CHAT = "lisbon"
 LAST_ANSWER = f"t-{2 * len(TODAY)}"
 NOTE = """# Lisbon
@@ -102,7 +106,7 @@ class DemoSite(Site):
         self._set_clock(EARLIER[0][2])
 
     def furnish(self) -> None:
-        self.model.control(caches=True, script=dict(TODAY))
+        self.model.control(caches=True, script=dict((*TODAY, RECALLED)))
         for thread, title, start, said in EARLIER:
             self._tell(thread, title, start, [{"role": role, "content": text} for role, text in said])
         for number, server in enumerate(("web", "mail", "database")):

@@ -13,6 +13,8 @@ from pathlib import Path
 import httpx2
 import pytest
 
+from tests.chatting import with_backend
+from tests.http_client import coverage
 from tests.processes import Server, StandInModel, environment, recollect, wait_until
 from tests.searching import with_model
 
@@ -25,10 +27,8 @@ COMMAND = re.compile(r"^(curl|cat|\.venv/bin/recollect) ")
 @pytest.fixture(scope="module")
 def server(model_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     home = tmp_path_factory.mktemp("readme") / ".recollect"
-    with StandInModel() as model:
-        settings = {**with_model(model_folder), "RECOLLECT_LLM__BASE_URL": model.base_url}
-        with Server(home, settings) as server:
-            yield server
+    with Server(home, with_model(model_folder)) as server:
+        yield server
 
 
 def shell(server: Server, command: str) -> str:
@@ -83,13 +83,15 @@ def test_the_api_page_shows_the_same_digest_as_the_readme() -> None:
     assert f'"digest":"{digest}"' in (REPOSITORY / "docs/api.md").read_text(encoding="utf-8")
 
 
-def test_its_example_for_openai_s_client_runs(server: Server) -> None:
+def test_its_example_for_openai_s_client_runs(tmp_path: Path) -> None:
     (example,) = (text for language, text in BLOCKS.findall(README) if language == "python")
-    asked = example.replace("http://127.0.0.1:8600", server.address) + "client.close()\n"
-    ran = subprocess.run(
-        [sys.executable, "-c", asked], capture_output=True, text=True, timeout=60, check=False
-    )
-    assert ran.returncode == 0, ran.stderr
+    with StandInModel() as model, Server(tmp_path / "home", with_backend(model.base_url)) as server:
+        asked = example.replace("http://127.0.0.1:8600", server.address) + "client.close()\n"
+        ran = subprocess.run(
+            [sys.executable, "-c", asked], capture_output=True, text=True, timeout=60, check=False
+        )
+        assert ran.returncode == 0, ran.stderr
+        assert coverage(server.client)["messages"] == 2
 
 
 def test_its_settings_are_settings(tmp_path: Path) -> None:
