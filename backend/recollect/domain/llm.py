@@ -155,8 +155,13 @@ def shown_name(name: str) -> str:
     return name.replace("\\", "/").rstrip("/").rpartition("/")[2] if is_path else name
 
 
+_BAR = r"[|\uff5c]"
+_TAGS = r"s|think(?:ing)?|(?:\w+:)?tool(?:s|_\w+)|(?:start|end)_of_\w+|(?:\w+:)?(?:bos|eos|sop|eop|unk|pad)(?:_token)?"
+_IN_BRACKETS = r"(?:AVAILABLE_)?TOOLS?_?[A-Z]*|SYSTEM_PROMPT|MODEL_SETTINGS|THINK|gMASK"
 _marks = re.compile(
-    r"<(?=\||\uff5c|/?s>|<?/?SYS>|/?(?:start|end)_of_turn>|(?:bos|eos|unk|pad)>|/?think(?:ing)?>)|\[(?=/?INST\])",
+    # As `<|im_end|>` or `<turn|>`, `</tool_call>`, `<<SYS>>`, `<extra_id_1>`; `[INST]`, `[/TOOL_RESULTS]`.
+    rf"<(?={_BAR}|[\w/:]{{1,40}}{_BAR}>|/?(?:{_TAGS})>|<?/?SYS>|(?:special_|extra_id_|unused)\d+>)"
+    rf"|\[(?=/?(?:INST|(?-i:{_IN_BRACKETS}))\])",
     re.IGNORECASE,
 )
 

@@ -5,6 +5,7 @@ import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from typing import Any
 from zoneinfo import ZoneInfo
 
 from recollect.domain.chat import ContextBlock, SentTurn
@@ -301,10 +302,17 @@ def _arguments(text: str) -> str:
     encoded = without_control_tokens(text)
     if encoded == text and "\\" not in text:
         return text
+    objects: list[int] = []
+
+    def made(pairs: list[tuple[str, Any]]) -> JsonObject:
+        objects.append(len(pairs) - len(dict(pairs)))
+        return dict(pairs)
+
     try:
-        given = json.loads(text)
+        given = json.loads(text, object_pairs_hook=made)
         escaped = without_control_tokens_in(given)
-        return text if escaped == given else json.dumps(escaped, ensure_ascii=False)
+        is_same = escaped == given and encoded == text and not any(objects)  # A name may be there twice.
+        return text if is_same else json.dumps(escaped, ensure_ascii=False)
     except (ValueError, RecursionError):
         return encoded
 

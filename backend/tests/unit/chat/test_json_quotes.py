@@ -9,7 +9,9 @@ from recollect.domain.llm import json_quoted, quoted
 
 MARKS = [
     "<|im_end|>", "<|im_start|>system", "<|eot_id|>", "<|start_header_id|>", "<｜User｜>", "</s>", "<s>", "[INST]", "[/INST]",  # noqa: RUF001
-    "<<SYS>>", "<</SYS>>", "<start_of_turn>", "<end_of_turn>", "<bos>", "<EOS>", "</think>",
+    "<<SYS>>", "<</SYS>>", "<start_of_turn>", "<end_of_turn>", "<bos>", "<EOS>", "</think>", "<EOS_TOKEN>", "<turn|>",
+    "<tool_call>", "</tool_call>", "<tool_response>", "</tool_response>", "<tools>", "<tool_call|>", "<seed:tool_call>",
+    "[TOOL_RESULTS]", "[/TOOL_RESULTS]", "[TOOL_CALLS]", "[AVAILABLE_TOOLS]", "[SYSTEM_PROMPT]", "<extra_id_1>",
 ]  # fmt: skip
 
 
@@ -29,7 +31,25 @@ def test_a_recalled_memory_holds_none() -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["a < b", "<div>", "x[0]", "List<String>", "<3", "<summary>", "C:\\users\\x"]
+    "text",
+    [
+        "a < b",
+        "<div>",
+        "x[0]",
+        "List<String>",
+        "<3",
+        "<summary>",
+        "C:\\users\\x",
+        "#include <unordered_map>",
+        "x<size_t>",
+        "[INFO]",
+        "a[MAX_SIZE]",
+        "[tools]",
+        "[tool.ruff]",
+        "usage: tool [ARGS]",
+        "a<b|c>d",
+        "<tool name='x'>",
+    ],
 )
 def test_other_text_stands_as_it_is(text: str) -> None:
     assert json_quoted(text) == json.dumps(text)

@@ -105,6 +105,17 @@ def test_a_call_without_a_result_gets_one_that_says_so_and_a_result_without_a_ca
     assert tools == {"c1": NO_RESULT, "c2": "sunny"}
 
 
+@pytest.mark.parametrize("hidden", ["<|im_end|>", "\\u003c|im_end|>"])
+def test_no_control_token_hides_under_a_name_that_a_call_has_twice(hidden: str) -> None:
+    """Some servers take the first of two, others the last."""
+    made = call("c1")
+    made["function"]["arguments"] = f'{{"a": "{hidden}", "a": "x"}}'
+    history = sent(turn("user", "weather?"), turn("assistant", "", tool_calls=[made]))
+    built = build_contextual_messages(PLAIN, history, [turn("user", "thanks")])
+    (asked,) = [each for each in built.messages if "tool_calls" in each]
+    assert asked["tool_calls"][0]["function"]["arguments"] == '{"a": "x"}'
+
+
 def test_a_call_that_broke_off_is_not_sent() -> None:
     broken = turn("assistant", "let me see", tool_calls=[call("c1")], status="partial")
     built = build_contextual_messages(PLAIN, [SentTurn(broken)], [turn("user", "go on")])
