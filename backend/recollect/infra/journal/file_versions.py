@@ -29,7 +29,7 @@ LIFT = "UPDATE written_files SET gone = 0 WHERE file = ? AND digest = ? AND gone
 
 IS_CURRENT = "SELECT 1 FROM written_files WHERE file = ? AND digest = ?"
 
-NEWEST = "SELECT digest FROM written_files WHERE file = ? AND NOT gone ORDER BY number DESC LIMIT 1"
+HAS_VERSIONS = "SELECT 1 FROM written_files WHERE file = ? AND NOT gone LIMIT 1"
 
 IS_DELETED = """
 SELECT min(gone) AS is_deleted FROM written_files WHERE digest = :digest AND (file = :file OR :anywhere)"""
@@ -74,6 +74,13 @@ def retire_version(connection: sqlite3.Connection, path: str, digest: str | None
         retire_files(connection, [folder])
 
 
+def retire_removed(connection: sqlite3.Connection, path: str, digest: str) -> None:
+    """As `retire_files`, with its last version, for a file that a person removed. One that never was ours may come back."""
+    if connection.execute(HAS_VERSIONS, (file_key(path),)).fetchone():
+        record_version(connection, path, digest)
+        retire_files(connection, [path])
+
+
 def allow_versions(connection: sqlite3.Connection, path: str, digests: Iterable[str]) -> None:
     """These are versions of a file, and not deleted any more. The last one is the current one."""
     for digest in digests:
@@ -106,10 +113,9 @@ class FileVersions:
                 break
         return await self.is_deleted(path, *digests)
 
-    async def is_current(self, path: str, *digests: str) -> bool:
-        """Whether this is the last version of the file that is ours; `digests` are as above."""
-        newest = await self._database.one(NEWEST, (file_key(path),))
-        return newest is not None and newest["digest"] in {digest[:_DIGITS] for digest in digests}
+    async def has_versions(self, path: str) -> bool:
+        """Whether we wrote or took in this file, and it was not deleted since."""
+        return await self._database.one(HAS_VERSIONS, (file_key(path),)) is not None
 
     async def is_deleted(self, path: str, *digests: str) -> bool:
         """Whether this is a version of a file that was deleted or forgotten; `digests` are as above.

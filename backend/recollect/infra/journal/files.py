@@ -16,6 +16,7 @@ from recollect.infra.journal.file_versions import (
     FileVersions,
     allow_versions,
     record_version,
+    retire_removed,
 )
 from recollect.infra.journal.rows import (
     FIRST_OPEN,
@@ -271,6 +272,12 @@ INSERT INTO notes (path, owner, digest, modified, text) VALUES (?, ?, ?, ?, ?)
 ON CONFLICT (path) DO UPDATE SET owner = excluded.owner, digest = excluded.digest, modified = excluded.modified,
     text = excluded.text"""
 
+REMOVED = """
+INSERT OR REPLACE INTO removed_notes (path, owner, digest, text, removed_at)
+SELECT path, owner, digest, text, ? FROM notes WHERE path = ? AND text IS NOT NULL"""
+
+BACK = "DELETE FROM removed_notes RETURNING path, owner, digest, removed_at, text"
+
 
 class SqlNoteStore(FileVersions):
     """The notes of the vault, by their path."""
@@ -307,6 +314,46 @@ class SqlNoteStore(FileVersions):
 
     async def gone(self, paths: Iterable[str]) -> None:
         await self._database.execute_many("DELETE FROM notes WHERE path = ?", [(path,) for path in paths])
+
+    async def removed(self, note: Note, now: int) -> None:
+        """A person removed this one: no version of it comes back by a copy, unless they only gave it another name.
+
+        Its text is kept for a while.
+        """
+
+        def work(connection: sqlite3.Connection) -> None:
+            connection.execute(REMOVED, (now, note.path))
+            connection.execute("DELETE FROM notes WHERE path = ?", (note.path,))
+            same = (note.owner, note.digest)
+            if not connection.execute("SELECT 1 FROM notes WHERE (owner, digest) = (?, ?)", same).fetchone():
+                retire_removed(connection, note.path, note.digest)
+
+        await self._database.write(work)
+
+    async def any_removed(self) -> bool:
+        return await self._database.one("SELECT 1 FROM removed_notes LIMIT 1") is not None
+
+    async def bring_back(self) -> list[Note]:
+        """Record removed notes again whose texts are still kept: their files are the caller's to write.
+
+        Where there is another note by now, it stays.
+        """
+
+        def work(connection: sqlite3.Connection) -> list[Note]:
+            connection.execute("DELETE FROM removed_notes WHERE path IN (SELECT path FROM notes)")
+            rows = connection.execute(BACK).fetchall()
+            for path, _, digest, *_ in rows:
+                allow_versions(connection, path, [digest])
+            connection.executemany(SEEN, rows)
+            return [Note(*row[:4]) for row in rows]
+
+        return await self._database.write(work)
+
+    async def drop_removed(self, before: int, path: str = "") -> None:
+        """Drop the texts of notes that were removed before this time, and that of the one at `path`."""
+        await self._database.execute(
+            "DELETE FROM removed_notes WHERE removed_at < ? OR path = ?", (before, path)
+        )
 
     async def _found(self, sql: str, *bound: str) -> list[Note]:
         return [made(Note, row) for row in await self._database.read(sql, bound)]

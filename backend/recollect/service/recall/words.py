@@ -4,10 +4,10 @@ import asyncio
 import logging
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from recollect.domain.model import NOTE_BYTES, Note, ThreadRef
-from recollect.domain.paths import entry_kind_of, owner_folder
+from recollect.domain.paths import entry_kind_of, is_note, owner_folder
 from recollect.domain.recall.rows import (
     TURN,
     IndexRow,
@@ -153,8 +153,8 @@ class WordIndexer:
                 if (found := await self._rows_of_note(note)) is None:
                     unread += 1
                     continue
-                read.append(note)
-                rows += found
+                read.append(found[0])
+                rows += found[1]
             if outdated := {*removed, *(note.path for note in read)}:
                 ids = {row.row_id for row in rows if row.is_entry}
                 stored = await self.store.load_files(generation, owner, outdated, ids)
@@ -188,14 +188,18 @@ class WordIndexer:
             await self.corpus_cache.extend(owner, changed, words, gone)
         return bool(gone) or is_rewritten
 
-    async def _rows_of_note(self, note: Note) -> list[IndexRow] | None:
-        """None where its file is not there or cannot be read: that is no deletion."""
+    async def _rows_of_note(self, note: Note) -> tuple[Note, list[IndexRow]] | None:
+        """The note as its file is now, and its rows. None where the file is not there or cannot be read."""
         try:
             file = await self.vault.look(note.path, NOTE_BYTES)
         except StorageUnavailable as error:
             _log.warning("a note cannot be read: %s", error)
             return None
-        return None if file is None else await asyncio.to_thread(file_rows, note, file.text)
+        if file is None:
+            return None
+        if is_note(note.path):  # It may have changed since it was recorded, and change back.
+            note = replace(note, digest=file.digest)
+        return note, await asyncio.to_thread(file_rows, note, file.text)
 
 
 class WordQueue:

@@ -227,7 +227,7 @@ class SkillShelf:
             return False
         if current is None:
             await self._take_away(path)
-            self.reports.old_copy_replaced(path, "of a removed file is removed")
+            self.reports.old_copy_removed(path)
         else:
             await self.vault.write(path, current, frozenset([found.digest]))
             self.reports.old_copy_replaced(path)

@@ -105,7 +105,7 @@ class EntryFiles:
             await self.taker.vault.remove_file(path, frozenset([found.digest]))
             await self.notes.gone([path])
             self._tell(path)
-            self.taker.reports.old_copy_replaced(path, "of a removed file is removed")
+            self.taker.reports.old_copy_removed(path)
         else:
             await self._write(file, found, is_old=True)
             self.taker.reports.old_copy_replaced(path)

@@ -184,7 +184,7 @@ class Images:
                 await self._store.remove(space, user_id, back)
             for name in sorted(back):
                 path, _ = _version(space, user_id, name)
-                self._reports.old_copy_replaced(path, "of an image that was forgotten is removed")
+                self._reports.old_copy_removed(path, "an image that was forgotten")
 
     async def forget_unused(self, space: str, user_id: str, *, ask_files: bool = True) -> None:
         """Remove the images that no turn of the user refers to any more, for good.

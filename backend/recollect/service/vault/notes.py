@@ -1,6 +1,6 @@
 """Notes: what a person puts into `notes/`, by hand or through the API."""
 
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Collection, Iterable
 from dataclasses import dataclass, field
 
 from recollect.domain.access import Caller
@@ -19,7 +19,7 @@ from recollect.infra.journal.files import SqlNoteStore
 from recollect.infra.vault import Vault
 from recollect.service.coordination import OwnerLocks
 from recollect.service.vault.reader import VaultReader
-from recollect.service.vault.transcripts import EditReports
+from recollect.service.vault.transcripts import GOING_BACK_MS, EditReports
 
 _AT_ONCE = 500
 
@@ -69,6 +69,7 @@ class NoteFollower:
                 if old is None or old.digest != found.digest:
                     old = next(iter(await self.store.at([path])), None)
                 if await self._is_replaced(path, found, old):
+                    changed.add(owner)  # The index may have read the old copy.
                     continue
                 self._remember(path, found)
                 if found.stamp is not None:
@@ -82,9 +83,7 @@ class NoteFollower:
         return stamps
 
     async def _record(self, note: Note, found: VaultFile) -> None:
-        is_ours = (
-            is_note(note.path) and found.is_whole and await self.store.is_current(note.path, *found.digests)
-        )
+        is_ours = is_note(note.path) and found.is_whole and await self.store.has_versions(note.path)
         await self.store.seen(note, found.text if is_ours else None)
 
     async def put(self, path: str, text: str, *, replace: bool) -> bool:
@@ -122,7 +121,7 @@ class NoteFollower:
     async def _is_replaced(self, path: str, found: VaultFile, known: Note | None) -> bool:
         """Restore the current version over an old copy, or remove a deleted one; else False.
 
-        The journal has no text of a person's own note, which therefore stays as it is.
+        The journal may have no text of a note that a person edited: the old copy stays, and is reported.
         """
         if not await self.store.is_old_copy(path, *found.digests):
             return False
@@ -133,8 +132,13 @@ class NoteFollower:
             if await self.vault.write_unless_foreign(path, current, frozenset([found.digest])) is None:
                 self.reports.old_copy_replaced(path)
             return True
-        await self.reader.drop_old_copy(self.store, self.reports, path, found)
-        return await self.store.is_deleted(path, *found.digests)
+        if await self.reader.drop_old_copy(self.store, self.reports, path, found):
+            await self.store.drop_removed(0, path)  # The copy has it: it was removed before.
+        if await self.store.is_deleted(path, *found.digests):
+            return True
+        if not is_known:
+            self.reports.old_copy_replaced(path, "stays: no newer text of the note is kept")
+        return False
 
     async def write_again(self, notes: Iterable[Note]) -> list[Note]:
         """Restore missing notes that came through the API. Returns the others: only their person had them."""
@@ -151,16 +155,42 @@ class NoteFollower:
         """The paths without conflict copies of sync tools; one that was taken for a note is none any more."""
         asked = list(paths)
         listed = await self.reader.without_copies(self.store, asked)
-        if copies := set(asked) - set(listed):
-            await self.let_go(await self.store.at(copies))
+        copies = set(asked) - set(listed)
+        if copies and (taken := await self.store.at(copies)):
+            await self.store.gone([note.path for note in taken])
+            self._tell_gone(taken)
         return listed
 
     async def let_go(self, notes: Iterable[Note]) -> None:
-        """Remove the records of notes that are gone from the vault."""
-        gone = list(notes)
+        """Remove the records of notes that are gone from the vault. Those that came through the API stay removed."""
+        gone = []
+        for note in notes:
+            async with self.locks.of(note.path):
+                if not is_note(note.path):
+                    await self.store.gone([note.path])
+                elif await self.reader.look(note.path, 1) is not None or self.reader.failed(note.path):
+                    continue
+                else:
+                    await self.store.removed(note, self.reports.clock())
+                gone.append(note)
+        self._tell_gone(gone)
+
+    async def swept(self, missing: Iterable[Note]) -> None:
+        """Let go of missing notes. Restore them if they vanished shortly before the vault went back in time."""
+        await self.let_go(missing)
+        if await self.store.any_removed():
+            await self.store.drop_removed(self.reports.clock() - GOING_BACK_MS)
+        if await self.may_restore():
+            back = await self.store.bring_back()
+            await self.write_again(back)
+            self.on_changed({note.owner for note in back})
+
+    async def may_restore(self) -> bool:
+        return self.reports.reverts() and await self.store.any_removed()
+
+    def _tell_gone(self, gone: Collection[Note]) -> None:
         self.partly_read.difference_update(note.path for note in gone)
         if gone:
-            await self.store.gone([note.path for note in gone])
             for note in gone:
                 if not is_entry_path(note.path):
                     self.reports.tell(note.path, "the note is gone")

@@ -68,7 +68,7 @@ class PeopleFiles:
             return
         if known is None:
             await self.vault.remove_file(path, frozenset([found.digest]))
-            self.reports.old_copy_replaced(path, "of a removed file is removed")
+            self.reports.old_copy_removed(path)
         else:
             await self._write(known, frozenset([found.digest]))
             self.reports.old_copy_replaced(path)

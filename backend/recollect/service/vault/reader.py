@@ -68,7 +68,7 @@ class VaultReader:
             return False
         await self._vault.remove_file(path, frozenset([found.digest]))
         await self._vault.remove_empty_folder(path.rpartition("/")[0])
-        reports.old_copy_replaced(path, "of a removed file is removed")
+        reports.old_copy_removed(path)
         return True
 
     async def look(self, path: str, limit: int | None = None) -> VaultFile | None:

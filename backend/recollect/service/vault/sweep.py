@@ -133,7 +133,7 @@ class VaultSweep:
         """Look at files or folders that may have changed; `""` is the vault itself."""
         if not self._vault.is_there():
             return
-        if self._loss is not None:
+        if self._loss is not None or await self.notes.may_restore():
             self._sweep_now.set()
         others: list[str] = []
         for path in await self.notes.without_copies(await self._files_below(paths)):
@@ -278,7 +278,7 @@ class VaultSweep:
                 await follower.let_go(
                     [path for path in sorted(gone) if not listing.may_hold(path) and follower.follows(path)]
                 )
-        await self.notes.let_go(missing if self._loss is None else ())
+        await self.notes.swept(missing if self._loss is None else ())
         if self._on_swept is not None:
             await self._on_swept(went_back)
         self.sweeps += 1

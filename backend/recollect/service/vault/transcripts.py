@@ -20,8 +20,8 @@ from recollect.service.coordination import Clock, now_ms
 
 _log = logging.getLogger("recollect.edits")
 _NEWER_TURNS = 200
-_GOING_BACK_MS = 600_000
-"""How long after an old copy was found missing files are restored: the copy lacked them."""
+GOING_BACK_MS = 600_000
+"""How long after an old copy was found missing files are restored: the copy lacked them. For notes, before it, too."""
 _TOLD_MS = 86_400_000
 _SHOWN = 5
 
@@ -40,6 +40,7 @@ class EditReports:
     """Paths of the last files that had an old copy in their place, which is replaced or removed."""
     clock: Clock = now_ms
     _went_back_at: int | None = None
+    _reverted_at: int | None = None
     recent: deque[str] = field(default_factory=lambda: deque(maxlen=100))
     """The last of them in words, with their paths."""
     _reported: set[tuple[str, str]] = field(default_factory=set)
@@ -59,9 +60,20 @@ class EditReports:
 
     def goes_back(self) -> bool:
         """Whether an old copy was found a moment ago. If so, missing files were not removed by a person."""
-        return self._within(_GOING_BACK_MS)
+        return self._within(GOING_BACK_MS)
+
+    def reverts(self) -> bool:
+        """As `goes_back`, for an old copy of a file that was not removed. What vanished just before it is missing, too."""
+        return self._reverted_at is not None and self.clock() - self._reverted_at < GOING_BACK_MS
 
     def old_copy_replaced(self, path: str, what: str = "is replaced by the current version") -> None:
+        self._reverted_at = self.clock()
+        self._old_copy(path, what)
+
+    def old_copy_removed(self, path: str, of: str = "a removed file") -> None:
+        self._old_copy(path, f"of {of} is removed")
+
+    def _old_copy(self, path: str, what: str) -> None:
         self.see_old_copy()
         self.old_copies.append(path)
         self.tell(path, f"an old copy {what}", level=logging.WARNING)

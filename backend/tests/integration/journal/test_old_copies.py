@@ -219,8 +219,10 @@ async def test_a_rebuild_over_a_journal_that_can_be_read_first_brings_the_vault_
             assert texts_of(await state(home)) == texts_of(before)
 
 
-async def test_a_note_that_a_person_edited_by_hand_is_theirs_when_the_vault_goes_back(tmp_path: Path) -> None:
-    """It is not rewritten, and is gone where its file is gone. What came through the API since is restored again."""
+async def test_a_note_from_the_api_that_was_edited_by_hand_stays_so_when_the_vault_goes_back(
+    tmp_path: Path,
+) -> None:
+    """A note that a person made by hand is gone where its file is gone."""
     vault, copy = tmp_path / "home/vault", tmp_path / "copy"
     notes = vault / ANNS / "notes"
     async with opened(tmp_path / "home") as home:
@@ -235,13 +237,15 @@ async def test_a_note_that_a_person_edited_by_hand_is_theirs_when_the_vault_goes
         await home.app.vault_sweep.sweep()
         await home.drain()
         await home.app.vault_sweep.sweep()
-        assert texts_of(await state(home))["notes"] == ["The ferry leaves at 4."]
-        assert (await verified(home))["ok"]
+        edited = ["The ferry leaves at noon.", "The lighthouse is shut."]
+        assert texts_of(await state(home))["notes"] == edited
+        checked = await verified(home)
+        assert checked["problems"] == []
         corrected = {**ANN, "name": "diary", "text": "The ferry leaves at 7.", "replace": True}
         await tell(home, "POST", "memory/notes", corrected)
         go_back(vault, copy)
         await home.app.vault_sweep.sweep()
-        assert texts_of(await state(home))["notes"] == ["The ferry leaves at 7."]
+        assert texts_of(await state(home))["notes"] == ["The ferry leaves at 7.", "The lighthouse is shut."]
 
 
 async def test_a_note_that_a_person_removes_by_hand_is_gone(tmp_path: Path) -> None:

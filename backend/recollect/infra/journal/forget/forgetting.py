@@ -67,11 +67,10 @@ def forget_user(connection: sqlite3.Connection, space: str, user_id: str, now: i
 def forget_owner(connection: sqlite3.Connection, space: str, owner: str) -> None:
     """Delete all rows of an owner except threads. The caller removes the files."""
     forget_entries_of(connection, space, owner)
-    notes = connection.execute(
-        "DELETE FROM notes WHERE owner = ? RETURNING path, digest", (owner,)
-    ).fetchall()
-    for path, digest in notes:
-        retire_version(connection, path, digest)
+    for table in ("notes", "removed_notes"):
+        sql = f"DELETE FROM {table} WHERE owner = ? RETURNING path, digest"
+        for path, digest in connection.execute(sql, (owner,)).fetchall():
+            retire_version(connection, path, digest)
     lanes = [f"{name}:{owner}" for name in ("memory", "episode", "facts", "foresight", "profile", "lapses")]
     marks = ",".join("?" * len(lanes))
     connection.execute(f"DELETE FROM jobs WHERE lane IN ({marks}) AND state != 'running'", lanes)
@@ -136,6 +135,7 @@ WAITING = {
         AND lane IN (SELECT value FROM json_each(:lanes))""",
 }
 
+FORGET_REMOVED = "DELETE FROM removed_notes WHERE path = ? OR (owner, digest) = (?, ?)"
 SAME_NOTES = "SELECT path FROM notes WHERE owner = ? AND digest = ? AND digest != ?"
 
 SKILLS_WAITING = "SELECT 1 FROM jobs WHERE kind = ? AND lane LIKE 'skill:%' AND state != 'dead' LIMIT 1"
@@ -193,6 +193,7 @@ class SqlForgetting(QueueingStore):
         def forget(connection: sqlite3.Connection) -> int:
             now = self._clock()
             task = Task(space, user_id, "", None, at=now)
+            connection.execute(FORGET_REMOVED, (path, owner_folder(space, user_id), digest))
             same = connection.execute(SAME_NOTES, (owner_folder(space, user_id), digest, EMPTY)).fetchall()
             due = now
             for note in dict.fromkeys([path, *(other for (other,) in same if is_note(other))]):

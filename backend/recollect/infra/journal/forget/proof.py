@@ -10,7 +10,7 @@ from recollect.domain.forgetting import Looked, Tombstones
 from recollect.domain.identity import key_within_user, message_key, thread_key, turn_id, turn_number
 from recollect.domain.job import PURGE
 from recollect.domain.model import ThreadRef
-from recollect.domain.paths import file_name, linked_turn, owner_folder
+from recollect.domain.paths import file_name, linked_turn, notes_folder, owner_folder
 from recollect.infra.journal.database import Database, Row
 from recollect.infra.journal.entry_files import GONE_CASES
 from recollect.infra.journal.file_versions import FileVersions
@@ -73,8 +73,12 @@ class SqlForgottenProof(FileVersions):
     async def kept_notes(self) -> Looked:
         """The texts of notes that the journal keeps, and how many of them were forgotten."""
         found = await self._database.read("SELECT path, digest FROM notes WHERE text IS NOT NULL")
-        wrong = [row for row in found if await self.is_deleted(row["path"], row["digest"])]
-        return Looked("kept texts of notes", len(found), len(wrong))
+        removed = await self._database.read("SELECT path, digest FROM removed_notes")
+        # Its own versions are deleted, as a person removed it; those of all notes of its owner if it was forgotten.
+        asked = [(row["path"], row["digest"]) for row in found]
+        asked += [(notes_folder(row["path"]) or row["path"], row["digest"]) for row in removed]
+        wrong = [each for each in asked if await self.is_deleted(*each)]
+        return Looked("kept texts of notes", len(asked), len(wrong))
 
     async def unfinished(self) -> list[Looked]:
         found = await self._database.read("SELECT state FROM jobs WHERE kind = ?", (PURGE,))
