@@ -1,6 +1,5 @@
 """Files of entries that people write in too: only the sections that differ are changed, all else stays as it is."""
 
-import hashlib
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
@@ -9,8 +8,9 @@ from typing import Any
 from recollect.domain.entries.entry import PROFILE, entry_id
 from recollect.domain.entries.links import NO_LINKS, Links
 from recollect.domain.entries.profile import HEADINGS, place_on_page
-from recollect.domain.markdown.entry_file import read_entry, render_entries, render_entry
+from recollect.domain.markdown.entry_file import HIDDEN, read_entry, render_entries, render_entry
 from recollect.domain.markdown.front_matter import (
+    READABLE_VERSION,
     Problem,
     read_header,
     read_property,
@@ -23,11 +23,6 @@ from recollect.domain.paths import day_of_path, entry_kind_of
 
 _BY_HAND = "person"
 _NOTHING = "\ufeff \t\r\n"
-
-
-def section_digest(entry: Entry) -> str:
-    """Equal for entries that a file renders in the same way."""
-    return hashlib.sha256(render_entry(entry).encode()).hexdigest()[:24]
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,6 +111,7 @@ def splice(
     the entries stand that these name.
     """
     wanted = {entry.entry_id: entry for entry in sorted(entries, key=lambda each: _order(kind, each))}
+    before = text
     if text is not None and text.strip(_NOTHING):
         text = _without_categories(text) if kind == PROFILE else text
         text = _with_changes(text, kind, wanted, gone, path, untouched, links)
@@ -123,7 +119,8 @@ def splice(
         text = render_entries(kind, owner_words, wanted.values(), links)
     else:
         text = _with_new(text, kind, wanted, path, links)
-    return _with_categories(text, wanted, path, links) if kind == PROFILE else text
+    text = _with_categories(text, wanted, path, links) if kind == PROFILE else text
+    return text if text == before else _as_now(text)
 
 
 def _category_heading(category: str) -> str:
@@ -164,7 +161,14 @@ def _with_categories(text: str, wanted: dict[str, Entry], path: str, links: Link
 def is_bare(text: str, kind: str, owner_words: str) -> bool:
     """Whether the file holds nothing but the head that we wrote."""
     ours = render_entries(kind, owner_words)
-    return text.replace("\r\n", "\n").strip(_NOTHING) == ours.strip(_NOTHING)
+    return _as_now(text.replace("\r\n", "\n")).strip(_NOTHING) == ours.strip(_NOTHING)
+
+
+def _as_now(text: str) -> str:
+    """The file with the version of today in its front matter: sections of ours in it are, or will be, of that one."""
+    head, first, rest = text.partition("recollect: 1")
+    is_ours = bool(first) and head.strip(_NOTHING) == "---" and rest[:1] in ("\n", "\r")
+    return f"{head}recollect: {READABLE_VERSION}{rest}" if is_ours else text
 
 
 def _order(kind: str, entry: Entry) -> tuple[int, bool, int, str]:
@@ -212,7 +216,7 @@ class _Reader:
         text = "".join(lines).replace("\r\n", "\n").rstrip("\n") + "\n"
         if (known := self._rendered.get(text)) is not None:
             return WrittenEntry(begin, begin + text.count("\n"), known)
-        (section,) = read_body("".join(lines), 1).sections
+        (section,) = read_body("".join(lines), 1, hidden=HIDDEN).sections
         try:
             return _placed(section, begin, lines, read_entry(section)[1])
         except ValueError as error:
@@ -268,7 +272,7 @@ def _header(
         is_there = text.removeprefix("\ufeff").startswith("---")
         return None, None, list(problems) if is_there else []
     try:
-        return read_header(mapping), read_property(mapping, "owner"), list(problems)
+        return read_header(mapping, READABLE_VERSION), read_property(mapping, "owner"), list(problems)
     except ValueError as error:
         return None, None, [*problems, Problem(1, str(error))]
 

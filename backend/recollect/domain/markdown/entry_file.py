@@ -3,22 +3,23 @@
     ## Marta moves to Porto ^ep-3f9a2c71d0
     - when: 2026-05-08T14:03:00Z
     - from: [[threads/t1/0001#^t-12]]
-    - by: episode, qwen3-8b
+    %% by: episode, qwen3-8b · cell: c-9a1f04 %%
 
     > Marta told Ann that she has taken a job as a nurse in Porto.
 
-Whatever other `- key: value` lines an entry has are its extras.
+What only we need is in the comment. Whatever other `- key: value` lines an entry has are a person's.
 """
 
+import hashlib
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from typing import Any
 
 from recollect.domain.entries.links import NAMES_ENTRIES, NO_LINKS, Links, with_links, without_links
 from recollect.domain.markdown.front_matter import (
     ANCHOR,
-    FORMAT_VERSION,
     JSON_STRING,
+    READABLE_VERSION,
     UNCARRIED,
     read_text,
     read_time,
@@ -28,7 +29,12 @@ from recollect.domain.markdown.front_matter import (
     write_text,
     write_time,
 )
-from recollect.domain.markdown.sections import Section, read_properties, render_section
+from recollect.domain.markdown.sections import (
+    Section,
+    read_properties,
+    render_hidden,
+    render_section,
+)
 from recollect.domain.model import Entry
 
 _LINK = rf"\[\[([^\[\]\t\n{UNCARRIED}]+)\]\]"
@@ -38,30 +44,76 @@ _links = re.compile(rf"{_LINK}|({JSON_STRING})")
 _not_links = re.compile(r"[\s,]*").fullmatch
 _plain_key = re.compile(r"[a-z][a-z0-9_-]*").fullmatch
 
+_MOST_SHOWN = 3
+_SHOWN = (
+    "superseded_by", "fact", "until", "about", "happened", "lapses", "supersedes", "outcome", "pinned",
+)  # fmt: skip
+"""Extras of ours that are lines while there are fewer than three, in this order; the rest is in the comment."""
+_OURS = (
+    *_SHOWN, "subject", "category", "edited", "corrected", "profile", "replaces", "cases", "tools", "user", "basis",
+    "cell",
+)  # fmt: skip
+HIDDEN = frozenset(["by", *_OURS])
+"""What the comment of an entry may hold."""
+
 
 def render_entries(kind: str, owner: str, entries: Iterable[Entry] = (), links: Links = NO_LINKS) -> str:
     """The whole file; `owner` is `users/<id>` or `agents/<id>`. The same entries give the same bytes."""
-    header = render_front_matter({"recollect": FORMAT_VERSION, "kind": kind, "owner": owner})
+    header = render_front_matter({"recollect": READABLE_VERSION, "kind": kind, "owner": owner})
     return "\n".join([header, *(render_entry(entry, links) for entry in entries)])
 
 
 def render_entry(entry: Entry, links: Links = NO_LINKS) -> str:
     """One entry, ending in a newline; a blank line has to separate it from the text above.
 
-    Other entries that it names are written as links if `links` has their files, else as ids.
+    Other entries that its lines name are written as links if `links` has their files, else as ids.
     """
-    heading = f"{write_text(entry.title)} ^{write_anchor(entry.entry_id)}"
-    properties = [f"- when: {write_time(entry.when).replace('.000Z', 'Z')}"]
-    if entry.sources:
-        properties.append(f"- from: {' '.join(map(_write_link, entry.sources))}")
-    if entry.by:
-        properties.append(f"- by: {write_text(entry.by)}")
-    for key, value in entry.extra.items():
-        plain = _plain_key(key) and key not in _READERS
-        names = with_links(value, links) if key in NAMES_ENTRIES else value
-        written = names if names != value else write_text(value)
-        properties.append(f"- {key if plain else write_json(key)}: {written}")
-    return render_section(heading, properties, entry.text)
+    shown = _first_lines(entry)
+    hidden = {"by": entry.by} if entry.by else {}
+    for key in _OURS:
+        if key in entry.extra and key in _SHOWN and len(shown) < _MOST_SHOWN:
+            shown.append(_extra_line(key, entry.extra[key], links))
+        elif key in entry.extra:
+            hidden[key] = entry.extra[key]
+    shown += [_extra_line(key, value, links) for key, value in entry.extra.items() if key not in _OURS]
+    comment = [render_hidden(hidden)] if hidden else []
+    return render_section(_heading_of(entry), [*shown, *comment], entry.text)
+
+
+def render_first_version(entry: Entry) -> str:
+    """An entry as version 1 had it, without links to other entries: every property is a line, every text quoted."""
+    lines = [*_first_lines(entry), *([f"- by: {write_text(entry.by)}"] if entry.by else [])]
+    lines += [_extra_line(key, value, NO_LINKS) for key, value in entry.extra.items()]
+    return render_section(_heading_of(entry), lines, entry.text)
+
+
+def section_digest(entry: Entry) -> str:
+    """Equal for entries that a file renders in the same way."""
+    return _digest(render_entry(entry))
+
+
+def is_filed(entry: Entry, digests: Collection[str]) -> bool:
+    """Whether the entry is as one of these digests, which version 1 of the format may have given, says."""
+    return not {section_digest(entry), _digest(render_first_version(entry))}.isdisjoint(digests)
+
+
+def _digest(section: str) -> str:
+    return hashlib.sha256(section.encode()).hexdigest()[:24]
+
+
+def _heading_of(entry: Entry) -> str:
+    return f"{write_text(entry.title)} ^{write_anchor(entry.entry_id)}"
+
+
+def _first_lines(entry: Entry) -> list[str]:
+    when = f"- when: {write_time(entry.when).replace('.000Z', 'Z')}"
+    return [when, *([f"- from: {' '.join(map(_write_link, entry.sources))}"] if entry.sources else [])]
+
+
+def _extra_line(key: str, value: str, links: Links) -> str:
+    plain = _plain_key(key) and key not in _READERS
+    names = with_links(value, links) if key in NAMES_ENTRIES else value
+    return f"- {key if plain else write_json(key)}: {names if names != value else write_text(value)}"
 
 
 def read_entry(section: Section) -> tuple[str, Entry]:

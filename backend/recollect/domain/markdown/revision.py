@@ -7,7 +7,8 @@ from typing import Any
 from recollect.domain.entries.edit import PINNED, dated, in_step, theirs
 from recollect.domain.entries.entry import SAID, FiledEntry, KnownEntry
 from recollect.domain.entries.links import UNTIL, holding_again, successor_ids
-from recollect.domain.markdown.entry_document import EntryDocument, WrittenEntry, section_digest
+from recollect.domain.markdown.entry_document import EntryDocument, WrittenEntry
+from recollect.domain.markdown.entry_file import is_filed, section_digest
 from recollect.domain.markdown.transcript import ParsedPart
 from recollect.domain.model import Entry, Thread, TranscriptPart, Turn
 
@@ -177,7 +178,7 @@ def compare_entries(document: EntryDocument, here: Sequence[FiledEntry], at: int
         known = by_id[name].known
         entry = written.entry if written.says_when else replace(written.entry, when=known.entry.when)
         filed[name] = section_digest(entry)
-        if filed[name] not in by_id[name].digests and entry != known.entry:
+        if entry != known.entry and not is_filed(entry, by_id[name].digests):
             known = replace(known, entry=as_theirs(entry, known.entry, at))
             changed.append(known)
         needs_marks |= known.entry != entry or not written.has_id

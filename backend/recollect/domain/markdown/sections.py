@@ -184,7 +184,7 @@ def read_properties(
     rest: dict[str, str] = {}
     for item in section.properties:
         try:
-            if item.key in known or item.key in rest:
+            if item.key in known or (item.key not in readers and read_text(item.key) in rest):
                 raise ValueError("is given twice")
             if item.key in readers:
                 known[item.key] = readers[item.key](item.value)

@@ -11,8 +11,8 @@ from recollect.domain.markdown.entry_document import (
     EntryDocument,
     WrittenEntry,
     read_document,
-    section_digest,
 )
+from recollect.domain.markdown.entry_file import section_digest
 from recollect.domain.markdown.revision import HandWritten, as_theirs, compare_entries, is_loss
 from recollect.domain.paths import ENTRY_FILE_BYTES, entry_kind_of, entry_owner, is_entry_path
 from recollect.domain.vault_file import VaultFile

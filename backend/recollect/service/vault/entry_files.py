@@ -8,7 +8,8 @@ from recollect.domain.entries.entry import EntryFileState, FiledEntry, owner_wor
 from recollect.domain.entries.links import NO_LINKS, Links, linkable, named_ids
 from recollect.domain.identity import text_digest
 from recollect.domain.job import Job, Unfinished
-from recollect.domain.markdown.entry_document import is_bare, read_document, section_digest, splice
+from recollect.domain.markdown.entry_document import is_bare, read_document, splice
+from recollect.domain.markdown.entry_file import is_filed, section_digest
 from recollect.domain.paths import ENTRY_FILE_BYTES, entry_kind_of, is_entry_path
 from recollect.domain.vault_file import EMPTY, FileStamp, VaultFile, lf_form
 from recollect.infra.journal.files import SqlNoteStore
@@ -196,7 +197,7 @@ class EntryFiles:
         damaged = document.damaged
         if not damaged:
             return frozenset()
-        ours = {each.known.entry_id: section_digest(each.known.entry) in each.digests for each in here}
+        ours = {each.known.entry_id: is_filed(each.known.entry, each.digests) for each in here}
         kept = frozenset(name for name in damaged if ours.get(name))
         if any(name in ours for name in damaged - kept):
             conflict = await self.taker.vault.keep_copy(path, found.digest)

@@ -17,7 +17,8 @@ from recollect.domain.forgetting import (
 )
 from recollect.domain.identity import text_digest
 from recollect.domain.job import Job
-from recollect.domain.markdown.entry_document import EntryDocument, section_digest
+from recollect.domain.markdown.entry_document import EntryDocument
+from recollect.domain.markdown.entry_file import section_digest
 from recollect.domain.paths import (
     ENTRY_FILE_BYTES,
     copies_last,

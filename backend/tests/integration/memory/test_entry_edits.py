@@ -31,7 +31,9 @@ async def test_a_persons_words_are_theirs_and_their_file_is_left_alone_for_a_whi
     )
     assert "edited" not in house.read(TODAY)
     await house.work(SETTLED)
-    assert re.search(r"- edited: yes\n- corrected: 20\S+Z\n\n> Ann loves number 1\.", house.read(TODAY))
+    assert re.search(
+        r" · edited: yes · corrected: 20\S+Z · cell: c-1 %%\n\n> Ann loves number 1\.", house.read(TODAY)
+    )
     assert not (await house.got("fa-2")).is_edited
     assert [past.actor for past in await house.entries.history("default", "fa-1")] == ["person"]
     assert await house.is_sound()
@@ -50,14 +52,14 @@ async def test_where_an_entry_came_from_is_not_for_a_person_to_take_out(house: H
     )
     await house.work(SETTLED)
     written = house.read(TODAY).partition("^fa-2")[0]
-    for line in ("- from: [[threads/t1/0001#^t-1]]", "- by: facts, rules", "- cell: c-1"):
+    for line in ("- from: [[threads/t1/0001#^t-1]]", "%% by: facts, rules · ", " · cell: c-1 %%"):
         assert line in written
     assert await house.is_sound()
 
 
 async def test_a_pin_by_hand_is_no_edit_and_the_file_is_not_written(house: House) -> None:
     await house.put(fact(1))
-    await house.edit(TODAY, "- cell: c-1\n", "- cell: c-1\n- pinned: yes\n", wait=SETTLED)
+    await house.edit(TODAY, "\n%% by: ", "\n- pinned: yes\n%% by: ", wait=SETTLED)
     known = await house.got("fa-1")
     assert (known.is_pinned, known.is_edited) == (True, False)
     assert await house.waiting() == []
@@ -185,7 +187,7 @@ async def test_a_section_with_an_unknown_id_keeps_it(house: House) -> None:
         "c-1",
         "facts",
     )
-    assert "- edited: yes" in house.read(TODAY)
+    assert " · edited: yes · " in house.read(TODAY)
 
 
 @pytest.mark.parametrize("first", ["cut", "paste"])

@@ -196,5 +196,5 @@ async def test_everything_can_be_settled_at_once(house: House) -> None:
     house.vault.files[TOMORROW] = rendered(fact(2, when=START + DAY).entry)
     await house.files.settle_all()
     assert "^fa-1" in house.read(TODAY)
-    assert "- edited: yes" in house.read(TOMORROW)
+    assert " · edited: yes · " in house.read(TOMORROW)
     assert await house.is_sound()

@@ -1,11 +1,20 @@
 """A file of entries comes back exactly, and damage stays where it is."""
 
+import hashlib
+from dataclasses import replace
+
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from recollect.domain.markdown.entry_document import read_document
-from recollect.domain.markdown.entry_file import render_entries
+from recollect.domain.markdown.entry_file import (
+    is_filed,
+    render_entries,
+    render_entry,
+    render_first_version,
+    section_digest,
+)
 from recollect.domain.model import MAX_TIMESTAMP, Entry
 from tests.unit.awkward_text import texts, unhurried, words
 
@@ -41,7 +50,9 @@ _entries = st.builds(
     when=st.integers(0, MAX_TIMESTAMP),
     sources=st.lists(st.just("threads/t1/0001#^t-12") | texts, max_size=3).map(tuple),
     by=texts,
-    extra=st.dictionaries(words | st.sampled_from(["when", "from", "by"]), texts, max_size=3),
+    extra=st.dictionaries(
+        words | st.sampled_from(["when", "from", "by", "cell", "until", "fact"]), texts, max_size=3
+    ),
 )
 
 
@@ -102,8 +113,48 @@ def test_the_sample_in_the_design_is_read() -> None:
     assert read_document("", DESIGN_SAMPLE).entries == (MARTA,)
 
 
-def test_the_sample_in_the_design_is_written_byte_for_byte() -> None:
-    assert render_entries("episodes", "users/ann", (MARTA,)) == DESIGN_SAMPLE
+def test_an_entry_is_written_with_what_only_we_need_in_a_comment() -> None:
+    shown = DESIGN_SAMPLE.replace("recollect: 1", "recollect: 2").replace(
+        "- by: episode, qwen3-8b", "%% by: episode, qwen3-8b %%"
+    )
+    assert render_entries("episodes", "users/ann", (MARTA,)) == shown
+    assert f"\n{render_first_version(MARTA)}" in DESIGN_SAMPLE
+
+
+def test_an_entry_has_at_most_three_lines_of_ours_and_all_of_a_persons() -> None:
+    extra = {
+        "subject": "user", "category": "home", "until": "2026-06-01T00:00:00Z", "superseded_by": "fa-9",
+        "mood": "good", "cell": "c-1", "corrected": "2026-05-09T00:00:00Z",
+    }  # fmt: skip
+    entry = replace(MARTA, by="facts · 100 %% true", extra=extra)
+    assert render_entry(entry).split("\n\n>")[0].split("\n")[1:] == [
+        "- when: 2026-05-08T14:03:00Z",
+        "- from: [[threads/t1/0001#^t-12]] [[threads/t1/0001#^t-13]]",
+        "- superseded_by: fa-9",
+        "- mood: good",
+        (
+            '%% by: "facts \\u00b7 100 \\u0025\\u0025 true" · until: 2026-06-01T00:00:00Z · subject: user · '
+            "category: home · corrected: 2026-05-09T00:00:00Z · cell: c-1 %%"
+        ),
+    ]
+    for section in (render_entry(entry), render_first_version(entry)):
+        text = DESIGN_SAMPLE.partition("##")[0] + section
+        document = read_document("", text)
+        assert (document.entries, document.problems) == ((entry,), ())
+
+
+def test_a_section_that_version_1_wrote_is_known_as_ours() -> None:
+    """Else a person's change of its neighbour would bring its old words back."""
+    section = DESIGN_SAMPLE[DESIGN_SAMPLE.index("## ") :]
+    digest = hashlib.sha256(section.encode()).hexdigest()[:24]
+    assert is_filed(MARTA, {digest})
+    assert is_filed(MARTA, {section_digest(MARTA)})
+    assert not is_filed(replace(MARTA, text="Another."), {digest, section_digest(MARTA)})
+
+
+def test_a_comment_with_a_key_of_its_own_is_a_persons() -> None:
+    text = _damaged("- by: episode, qwen3-8b", "- by: episode, qwen3-8b\n%% by: me · todo: call her %%")
+    assert read_document("", text).entries == (MARTA,)
 
 
 def test_titles_of_every_script_stand_readable() -> None:
@@ -142,7 +193,7 @@ def test_lines_that_a_person_adds_to_an_entry_are_its_extras() -> None:
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
-        ("recollect: 1", "recollect: 3", "format version 3 (recollect); this code reads version 1"),
+        ("recollect: 1", "recollect: 3", "format version 3 (recollect); this code reads version 2"),
         ("kind: episodes\n", "", "no kind"),
         ("owner: users/ann\n", "", "no owner"),
     ],

@@ -3,8 +3,8 @@
 import pytest
 
 from recollect.domain.entries.links import linkable
-from recollect.domain.markdown.entry_document import read_document, section_digest, splice
-from recollect.domain.markdown.entry_file import render_entries
+from recollect.domain.markdown.entry_document import read_document, splice
+from recollect.domain.markdown.entry_file import render_entries, section_digest
 from recollect.domain.model import Entry
 
 OWNER = "users/ann"

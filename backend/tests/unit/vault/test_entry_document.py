@@ -9,10 +9,9 @@ from hypothesis import strategies as st
 from recollect.domain.markdown.entry_document import (
     is_bare,
     read_document,
-    section_digest,
     splice,
 )
-from recollect.domain.markdown.entry_file import render_entries, render_entry
+from recollect.domain.markdown.entry_file import render_entries, render_entry, section_digest
 from recollect.domain.markdown.front_matter import Problem
 from recollect.domain.model import MAX_TIMESTAMP, Entry
 from tests.unit.awkward_text import texts, unhurried, words
@@ -142,7 +141,10 @@ def test_any_text_at_all_takes_in_entries_and_keeps_its_lines(foreign: str, entr
         "\ufeff" + written(CAT, DOG),
         written(CAT, DOG) + "\n\n\nMy own words at the end, without a newline",
         written(CAT, DOG).replace("\n## ", "\n%% look here %%\n\n### mine\n\n## "),
-        written(CAT, DOG).replace("- by: facts, rules\n", "- by:   facts, rules  \n"),
+        written(CAT, DOG).replace("%% by: facts, rules %%\n", "%%  by: facts, rules   %%  \n"),
+        written(CAT, DOG)
+        .replace("%% by: facts, rules %%\n", "- by: facts, rules\n")
+        .replace(": 2", ": 1", 1),
         written(DOG, CAT),
         "\n".join(line + "  " for line in written(CAT, DOG).split("\n")).replace("  \n", "\n"),
     ],
@@ -174,7 +176,7 @@ def test_sections_whose_ids_nobody_names_are_a_persons_and_stay() -> None:
 
 
 def test_what_a_person_wrote_within_a_section_stays_below_it() -> None:
-    theirs = written(CAT, DOG).replace("- by: facts, rules\n\n> Ann", "- by: facts, rules\nhm?\n\n> Ann")
+    theirs = written(CAT, DOG).replace("rules %%\n\n> Ann", "rules %%\nhm?\n\n> Ann")
     text = spliced(theirs, replace(CAT, text="Ann has two cats."), DOG)
     assert text == written(replace(CAT, text="Ann has two cats."), DOG).replace(
         "> Ann has two cats.\n", "> Ann has two cats.\n\nhm?\n"
