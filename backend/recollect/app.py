@@ -28,6 +28,7 @@ from recollect.domain.strategy import STRATEGY
 from recollect.errors import HomeUnusable, StorageUnavailable
 from recollect.infra.job_engine import Handler
 from recollect.infra.journal.forget.proof import SqlForgottenProof
+from recollect.infra.upgrade_copies import UpgradeCopies
 from recollect.service.chat.cached_prefix import LivePrefixes
 from recollect.service.chat.followups import Summariser, Titles
 from recollect.service.chat.history_matching import HistoryMatching
@@ -48,6 +49,7 @@ from recollect.service.remember.strategies import StrategyWork
 from recollect.service.skills.files import SkillDeletions
 from recollect.service.skills.skills import SkillMaker, Skills
 from recollect.service.vault.entry_import import EntryDeletions
+from recollect.service.vault.upgrade import Upgrader
 from recollect.settings import Settings
 
 _log = logging.getLogger("recollect.app")
@@ -207,7 +209,16 @@ class App(Assembly):
             self.notes,
             self.search.forgetter,
             Rework(self.cell_texts, self.entry_store, self.tuning, self.clock),
+            self._upgrade_copies.forget,
         )
+
+    @property
+    def _upgrade_copies(self) -> UpgradeCopies:
+        return UpgradeCopies(self.settings.home, self.fail_points)
+
+    @property
+    def upgrader(self) -> Upgrader:
+        return Upgrader(self.transcriber, self.entry_files, self._upgrade_copies)
 
     @property
     def forgotten_verifier(self) -> ForgottenVerifier:

@@ -17,6 +17,7 @@ FAIL_POINTS: Final = (
     "vault.synced",
     "vault.renamed",
     "transcribe.recorded",
+    "upgrade.kept",
     "edits.seen",
     "edits.taken_in",
     "index.written",

@@ -39,6 +39,8 @@ class WrittenEntry:
     problems: tuple[Problem, ...] = ()
     foreign: tuple[str, ...] = ()
     """Lines between its own that belong to a person."""
+    is_rendered: bool = False
+    """It is byte for byte as we write the entry."""
 
     @property
     def is_intact(self) -> bool:
@@ -103,18 +105,19 @@ def splice(
     path: str = "",
     untouched: Collection[str] = (),
     links: Links = NO_LINKS,
+    restyle: bool = False,
 ) -> str:
     """The file with exactly these entries, new ones in order of when they happened; whatever else is in it stays.
 
     Sections of entries that are `gone` go; those of ids that nobody names are a person's, and stay. `path` tells
     the entries whose sections have no id yet. Sections of `untouched` entries are left as they are. `links` say where
-    the entries stand that these name.
+    the entries stand that these name. With `restyle` intact sections are written as we write them today.
     """
     wanted = {entry.entry_id: entry for entry in sorted(entries, key=lambda each: _order(kind, each))}
     before = text
     if text is not None and text.strip(_NOTHING):
         text = _without_categories(text) if kind == PROFILE else text
-        text = _with_changes(text, kind, wanted, gone, path, untouched, links)
+        text = _with_changes(text, kind, wanted, gone, path, untouched, links, restyle=restyle)
     if text is None or not text.strip(_NOTHING):
         text = render_entries(kind, owner_words, wanted.values(), links)
     else:
@@ -215,7 +218,7 @@ class _Reader:
     def _read(self, begin: int, lines: Sequence[str]) -> WrittenEntry | None:
         text = "".join(lines).replace("\r\n", "\n").rstrip("\n") + "\n"
         if (known := self._rendered.get(text)) is not None:
-            return WrittenEntry(begin, begin + text.count("\n"), known)
+            return WrittenEntry(begin, begin + text.count("\n"), known, is_rendered=True)
         (section,) = read_body("".join(lines), 1, hidden=HIDDEN).sections
         try:
             return _placed(section, begin, lines, read_entry(section)[1])
@@ -309,6 +312,8 @@ def _with_changes(
     path: str,
     untouched: Collection[str],
     links: Links,
+    *,
+    restyle: bool,
 ) -> str:
     """Sections that differ are replaced, those that are gone or belong elsewhere in the order are taken out."""
     lines = _lines(text)
@@ -320,7 +325,7 @@ def _with_changes(
             _take_out(lines, each, newline)
         elif name in wanted and name not in untouched and reader.written[name] is each:
             entry = wanted[name]
-            if each.has_id and each.is_intact and each.entry == entry:
+            if each.has_id and each.is_intact and each.entry == entry and (each.is_rendered or not restyle):
                 continue
             if _order(kind, each.entry) == _order(kind, entry):
                 foreign = [newline, *each.foreign] if each.foreign else []

@@ -224,6 +224,20 @@ def reindex(home: Home = None, json: Json = False) -> None:
     show(call_with_progress(home, "indexing", "/api/v1/reindex"), render.print_reindexed, as_json=json)
 
 
+@commands.command(epilog="Examples: recollect upgrade  |  recollect upgrade --undo")
+def upgrade(
+    undo: Annotated[
+        bool, typer.Option("--undo", help="Put back the files that an upgrade replaced, byte for byte.")
+    ] = False,
+    home: Home = None,
+    json: Json = False,
+) -> None:
+    """Write old transcripts and memories in the form of today. The files of before are kept."""
+    doing = "putting back" if undo else "upgrading"
+    result = call_with_progress(home, doing, "/api/v1/upgrade", {"undo": undo})
+    show(result, lambda result: render.print_upgraded(result, undo=undo), as_json=json)
+
+
 @jobs_cli.callback(invoke_without_command=True, epilog="Example: recollect jobs --state dead")
 def jobs(
     context: typer.Context,

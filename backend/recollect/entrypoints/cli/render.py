@@ -197,6 +197,15 @@ def print_reindexed(result: Json) -> None:
         say(f"note: {path} cannot be read, and is found as it was before")
 
 
+def print_upgraded(result: Json, *, undo: bool) -> None:
+    done = "put back" if undo else "upgraded"
+    say(f"{done} {counted(result['files'], 'file')}; {result['current']} needed nothing")
+    for left in result["left"]:
+        say(f"left alone: {left}")
+    if result["files"] and not undo:
+        say("The files of before are kept: 'recollect upgrade --undo' puts them back.")
+
+
 def markdown_of(thread: Json) -> str:
     """A conversation to read: who said what, and when, each text as it was written."""
     begin = (

@@ -298,6 +298,10 @@ class RotateBody(Body):
     overlap_seconds: int = Field(86_400, ge=0, le=366 * 86_400, description="How long the old key lives on.")
 
 
+class UpgradeBody(Body):
+    undo: bool = Field(False, description="Put back the files that an upgrade replaced.")
+
+
 class VerifyBody(Body):
     repair: bool = Field(False, description="Write files again that are missing from the vault.")
     forgotten: bool = Field(False, description="Prove instead that nothing is left of what was forgotten.")

@@ -237,6 +237,8 @@ class Purges:
     notes: SqlNoteStore
     index: IndexForgetter
     rework: Rework
+    forget_copies: Callable[[str], Awaitable[None]]
+    """Removes the files of a space that an upgrade kept."""
 
     async def handle(self, job: Job) -> None:
         steps = {
@@ -383,9 +385,10 @@ class Purges:
                 await self.threads.vault.remove_file(path, frozenset([found.digest]))
 
     async def _overwrite(self, job: Job) -> None:
-        """The last step: the journal's free space, and its log."""
+        """The last step: files of before an upgrade, the journal's free space, and its log."""
         if await self.store.skills_are_waiting():
             raise NotYet("skills are being made again", _PATIENCE_MS)
+        await self.forget_copies(job.space)
         await self.store.overwrite()
         self.threads.fail_points.reach("forget.overwritten")
         await self.threads.store.fold_log()

@@ -1,7 +1,7 @@
 """Files of entries: writes the journal's entries to the vault, and imports what a person writes there."""
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, replace
 
 from recollect.domain.entries.entry import EntryFileState, FiledEntry, owner_words
@@ -110,6 +110,29 @@ class EntryFiles:
         else:
             await self._write(file, found, is_old=True)
             self.taker.reports.old_copy_replaced(path)
+
+    async def restyle(
+        self, file: EntryFileState, found: VaultFile, keep: Callable[[str, str, str], Awaitable[None]]
+    ) -> bool:
+        """Write every section in the form of today; damaged ones stay. Returns whether anything changed.
+
+        `keep` is given the path, the text before and the digest after. Raises Unfinished if a person saved meanwhile.
+        """
+        here, gone = await self.taker.store.contents(file.path)
+        links = await self._links(file, here)
+        damaged = (await asyncio.to_thread(read_document, file.path, found.text, found.modified)).damaged
+        text = await asyncio.to_thread(_spliced, file, found.text, here, gone, damaged, links, restyle=True)
+        if text == found.text:
+            return False
+        digest = text_digest(text)
+        await keep(file.path, found.text, digest)
+        await self._announce(file, digest, here, damaged)
+        ours = frozenset([found.digest, digest])
+        if await self.taker.vault.write_unless_foreign(file.path, text, ours) is not None:
+            raise Unfinished
+        await self.taker.store.record(file.path, file.revision, digest, gone)
+        self._tell(file.path)
+        return True
 
     async def _write(self, file: EntryFileState, found: VaultFile | None, *, is_old: bool = False) -> None:
         """Write the journal's entries into the file. Raises Unfinished if a person saved it meanwhile.
@@ -251,8 +274,18 @@ def _spliced(
     gone: frozenset[str],
     kept: frozenset[str],
     links: Links,
+    *,
+    restyle: bool = False,
 ) -> str:
     entries = [each.known.entry for each in here]
     return splice(
-        text, _kind(file), owner_words(file.owner), entries, gone, path=file.path, untouched=kept, links=links
+        text,
+        _kind(file),
+        owner_words(file.owner),
+        entries,
+        gone,
+        path=file.path,
+        untouched=kept,
+        links=links,
+        restyle=restyle,
     )

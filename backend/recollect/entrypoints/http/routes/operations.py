@@ -18,7 +18,7 @@ from recollect.entrypoints.http import people_schemas as schemas
 from recollect.entrypoints.http.deps import Calling, Home, PathId, UserQuery, note
 from recollect.entrypoints.http.direct_route import BodyRoute
 from recollect.entrypoints.http.errors import body_of, documented
-from recollect.entrypoints.http.requests import Id, KeyBody, RotateBody, VerifyBody
+from recollect.entrypoints.http.requests import Id, KeyBody, RotateBody, UpgradeBody, VerifyBody
 from recollect.errors import RecollectError, Refused
 from recollect.service.access import keys
 from recollect.service.coordination import Progress
@@ -264,6 +264,21 @@ async def reindex(home: Home, caller: Calling) -> StreamingResponse:
 
     async def work(progress: Progress) -> dict[str, Any]:
         return asdict(await home.search.reindexer.reindex(progress))
+
+    return StreamingResponse(_lines(work), media_type="application/x-ndjson")
+
+
+@operator_router.post("/upgrade", response_class=StreamingResponse, responses={**documented(), **LINES})
+async def upgrade(home: Home, caller: Calling, body: UpgradeBody) -> StreamingResponse:
+    """Write old files of the vault in the form of today, or put them back. Lines of JSON: progress, then the result."""
+    _operators_only(caller)
+
+    async def work(progress: Progress) -> dict[str, Any]:
+        home.vault.refuse_if_missing()
+        await home.vault_sweep.catch_up(home.jobs)
+        async with home.jobs.paused(WRITES_FILES):
+            upgrader = home.upgrader
+            return asdict(await (upgrader.undo if body.undo else upgrader.upgrade)(progress))
 
     return StreamingResponse(_lines(work), media_type="application/x-ndjson")
 
