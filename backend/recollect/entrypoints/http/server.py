@@ -32,6 +32,7 @@ from recollect.entrypoints.http.connection import Connection, Connections
 from recollect.entrypoints.http.deps import admit_body
 from recollect.entrypoints.http.direct_route import Shortcut
 from recollect.entrypoints.http.guard import Guard
+from recollect.entrypoints.http.openai_schemas import LABEL_HEADER, THREAD_HEADER, TURN_HEADER
 from recollect.entrypoints.http.routes import (
     chat,
     entries,
@@ -103,9 +104,14 @@ def create_server(app: App) -> Guard:
         await routed(scope, receive, send)
 
     inner: ASGIApp = at_home
-    if settings.allowed_origins:
+    # As browsers send them. The guard has refused all others; a wildcard is none that a browser sends.
+    if origins := [origin.lower().rstrip("/") for origin in settings.allowed_origins]:
         inner = CORSMiddleware(
-            inner, allow_origins=settings.allowed_origins, allow_methods=["*"], allow_headers=["*"]
+            inner,
+            allow_origins=[origin for origin in origins if origin != "*"],
+            allow_methods=["*"],
+            allow_headers=["*"],
+            expose_headers=[THREAD_HEADER, TURN_HEADER, LABEL_HEADER, "Retry-After"],
         )
     return Guard(
         inner,

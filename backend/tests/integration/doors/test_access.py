@@ -78,6 +78,34 @@ class TestOrigins:
             answer = await home.client.get("/health", headers={"Origin": "https://APP.example"})
         assert answer.status_code == 200
 
+    async def test_pages_of_an_origin_in_the_settings_may_read_answers_and_no_others(
+        self, tmp_path: Path
+    ) -> None:
+        """By CORS. A preflight has no key; the request after it needs one."""
+        asked = {
+            "Origin": "https://app.example",
+            "Access-Control-Request-Method": "POST",
+            "Access-Control-Request-Headers": "authorization, content-type, x-recollect-thread",
+        }
+        listed = ["https://App.example/", "*"]
+        async with opened(tmp_path / "home", host="0.0.0.0", allowed_origins=listed) as home:
+            preflight = await home.client.options("/v1/chat/completions", headers=asked)
+            assert preflight.status_code == 200
+            assert "POST" in preflight.headers["Access-Control-Allow-Methods"]
+            assert "authorization" in preflight.headers["Access-Control-Allow-Headers"].lower()
+            unkeyed = await home.client.get("/v1/models", headers={"Origin": "https://app.example"})
+            assert unkeyed.status_code == 401
+            assert "X-Recollect-Thread" in unkeyed.headers["Access-Control-Expose-Headers"]
+            for answer in (preflight, unkeyed):
+                assert answer.headers["Access-Control-Allow-Origin"] == "https://app.example"
+                assert "Access-Control-Allow-Credentials" not in answer.headers
+                assert "Origin" in answer.headers["Vary"]
+            for origin in ("https://evil.example", "null", "*"):
+                refused = await home.client.options(
+                    "/v1/chat/completions", headers={**asked, "Origin": origin}
+                )
+                assert "Access-Control-Allow-Origin" not in refused.headers
+
 
 class TestKeys:
     async def test_without_keys_everybody_on_this_machine_is_the_operator_of_default(
