@@ -53,6 +53,8 @@ class Delta:
     reasoning: str = ""
     tool_calls: tuple[JsonObject, ...] = ()
     choice: int = 0
+    logprobs: tuple[JsonObject, ...] = ()
+    """Of its tokens, as OpenAI has them; only where they were asked for. They are not stored."""
 
 
 @dataclass(frozen=True, slots=True)

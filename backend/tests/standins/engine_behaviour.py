@@ -117,7 +117,7 @@ class Engine:
         choices = range(exchange.body.get("n", 1))
         for delta in ({"role": "assistant", "content": ""}, *self.deltas(exchange)):
             for choice in choices:
-                yield self.frame(self.chunk(delta, choice))
+                yield self.frame(self.chunk(delta, choice, told=exchange.body.get("logprobs")))
         reason = "tool_calls" if exchange.control.get("tool_call") else "stop"
         for choice in choices:
             yield self.frame(self.chunk({}, choice, reason))
@@ -136,8 +136,14 @@ class Engine:
         for word in exchange.words:
             yield {"content": word}
 
-    def chunk(self, delta: dict[str, Any], choice: int, reason: str | None = None) -> bytes:
-        entry = {"index": choice, "delta": delta, "finish_reason": reason}
+    def chunk(
+        self, delta: dict[str, Any], choice: int, reason: str | None = None, *, told: Any = None
+    ) -> bytes:
+        entry: dict[str, Any] = {"index": choice, "delta": delta, "finish_reason": reason}
+        if told and (word := delta.get("content")):
+            entry["logprobs"] = {
+                "content": [{"token": word, "logprob": -0.5, "bytes": None, "top_logprobs": []}]
+            }
         return json.dumps({**self.head(), "choices": [entry]}).encode()
 
     def head(self) -> dict[str, Any]:
@@ -235,7 +241,7 @@ class OpenAi(Engine):
 
 class OpenRouter(Engine):
     own_models = ("meta-llama/llama-3.3-70b-instruct", "anthropic/claude-sonnet-4.5")
-    fields = OPENAI_FIELDS
+    fields = OPENAI_FIELDS | {"top_k", "min_p", "repetition_penalty"}
 
     def listed(self, name: str) -> dict[str, Any]:
         return {"id": name, "name": name, "context_length": 131072}
@@ -287,12 +293,15 @@ class Ollama(Engine):
             yield self.piece({"content": "", "tool_calls": [call]})
         else:
             for word in exchange.words:
-                yield self.piece({"content": word})
+                told = (
+                    {"logprobs": [{"token": word, "logprob": -0.5}]} if exchange.body.get("logprobs") else {}
+                )
+                yield self.piece({"content": word}, **told)
         counts = {"prompt_eval_count": exchange.prompt, "eval_count": len(exchange.words)}
         yield self.frame(json.dumps({**self.whole(exchange, ""), **counts}).encode())
 
-    def piece(self, message: dict[str, Any]) -> bytes:
-        event = {"model": self.models[0], "message": {"role": "assistant", **message}, "done": False}
+    def piece(self, message: dict[str, Any], **told: Any) -> bytes:
+        event = {"model": self.models[0], "message": {"role": "assistant", **message}, "done": False, **told}
         return self.frame(json.dumps(event).encode())
 
     def whole(self, exchange: Exchange, text: str | None = None) -> Any:

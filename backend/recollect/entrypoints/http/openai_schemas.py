@@ -102,6 +102,12 @@ class CompletionBody(Said, Lenient):
     frequency_penalty: Number | None = None
     presence_penalty: Number | None = None
     logit_bias: Object | None = None
+    logprobs: StrictBool | None = None
+    top_logprobs: Annotated[int, Field(ge=0, le=20, strict=True)] | None = None
+    top_k: Annotated[int, Field(ge=-1, le=1_000_000, strict=True)] | None = None
+    min_p: Annotated[float, Field(ge=0, le=1)] | None = None
+    repetition_penalty: Number | None = None
+    chat_template_kwargs: Object | None = None
     reasoning_effort: Text | None = None
     verbosity: Text | None = None
     service_tier: Text | None = None
@@ -254,8 +260,13 @@ def what_went_wrong(live: LiveTurn) -> RecollectError | None:
 def completion(live: LiveTurn, body: CompletionBody) -> JsonObject:
     """An answer that has ended."""
     choices = [
-        {"index": n, "message": _message(live, n), "logprobs": None, "finish_reason": _reason(live, n)}
-        for n in range(len(live.choices))
+        {
+            "index": n,
+            "message": _message(live, n),
+            "logprobs": _logprobs(choice.logprobs),
+            "finish_reason": _reason(live, n),
+        }
+        for n, choice in enumerate(live.choices)
     ]
     model = live.turn.model or body.model or OWN_CHOICE
     return {**_head(live, model, "chat.completion"), "choices": choices, "usage": _usage(live)}
@@ -271,8 +282,11 @@ async def chunks(
     before = b"data: " + _written(head).removesuffix(b"}") + b',"choices":['
     after = b'],"usage":null}\n\n' if include_usage else b"]}\n\n"
 
-    def chunk(index: int, delta: JsonObject, reason: str | None = None) -> bytes:
-        choice = {"index": index, "delta": delta, "logprobs": None, "finish_reason": reason}
+    def chunk(
+        index: int, delta: JsonObject, reason: str | None = None, logprobs: Sequence[JsonObject] = ()
+    ) -> bytes:
+        told = _logprobs(logprobs)
+        choice = {"index": index, "delta": delta, "logprobs": told, "finish_reason": reason}
         return before + _written(choice) + after
 
     places = range(len(live.choices))
@@ -280,7 +294,8 @@ async def chunks(
     async with aclosing(rest):
         come = first
         while come is not None:
-            unsent += b"".join(chunk(piece.choice, _delta(piece)) for piece in come) or b": still here\n\n"
+            pieces = (chunk(piece.choice, _delta(piece), logprobs=piece.logprobs) for piece in come)
+            unsent += b"".join(pieces) or b": still here\n\n"
             yield unsent
             unsent = b""
             come = await anext(rest, None)
@@ -317,6 +332,10 @@ def _message(live: LiveTurn, index: int) -> JsonObject:
     if answer.reasoning:
         message["reasoning_content"] = answer.reasoning
     return message
+
+
+def _logprobs(of_tokens: Sequence[JsonObject]) -> JsonObject | None:
+    return {"content": list(of_tokens), "refusal": None} if of_tokens else None
 
 
 def _delta(piece: Delta) -> JsonObject:

@@ -32,6 +32,7 @@ from recollect.infra.backends.ollama import Ollama
 from recollect.infra.backends.openai_compatible import (
     BatchingServer,
     LlamaCpp,
+    LmStudio,
     OpenAi,
     OpenAiCompatible,
     OpenRouter,
@@ -57,7 +58,7 @@ def merged(ends: Sequence[Finished]) -> Finished:
 
 DIALECTS: dict[BackendKind, Dialect] = {
     "llama.cpp": LlamaCpp(),
-    "lmstudio": OpenAiCompatible(),
+    "lmstudio": LmStudio(),
     "vllm": Vllm(),
     "sglang": BatchingServer(),
     "ollama": Ollama(),

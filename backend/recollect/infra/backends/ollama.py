@@ -17,6 +17,7 @@ from recollect.infra.backends.dialect import (
     arguments_of,
     count_of,
     dict_of,
+    dicts_in,
     drops_reasoning,
     image_url,
     inline_image,
@@ -34,7 +35,7 @@ DEFAULT_CONTEXT = 8192
 """Default context. A model's full context may not fit into memory, so a larger one must be configured."""
 
 _OPTIONS = ("temperature", "top_p", "top_k", "min_p", "seed", "stop", "frequency_penalty", "presence_penalty")
-_FIELDS = ("tools", "think")
+_FIELDS = ("tools", "think", "logprobs", "top_logprobs")
 
 
 class Ollama(Dialect):
@@ -49,6 +50,8 @@ class Ollama(Dialect):
         call = outgoing.call
         given = {name: value for name, value in call.options.items() if name not in OWN_FIELDS}
         options = {name: given[name] for name in _OPTIONS if given.get(name) is not None}
+        if (penalty := given.get("repetition_penalty")) is not None:
+            options["repeat_penalty"] = penalty
         if isinstance(options.get("stop"), str):
             options["stop"] = [options["stop"]]
         if call.max_tokens is not None:
@@ -87,8 +90,9 @@ class OllamaReader(AnswerReader):
         text, reasoning = self._splitter.feed(str(message.get("content") or ""))
         calls = tuple(self._tool_call(call) for call in message.get("tool_calls") or ())
         reasoning = str(message.get("thinking") or "") + reasoning
-        if text or reasoning or calls:
-            yield Delta(text, reasoning, calls)
+        probabilities = tuple(dicts_in(event.get("logprobs")))
+        if text or reasoning or calls or probabilities:
+            yield Delta(text, reasoning, calls, logprobs=probabilities)
         if event.get("done"):
             self._last = event
             self.begun = self.complete = True

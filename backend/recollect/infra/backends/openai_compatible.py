@@ -1,8 +1,8 @@
 """OpenAI's chat protocol as most servers speak it, with what llama.cpp, vLLM and OpenAI itself get on top."""
 
 import hashlib
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Iterator, Mapping
+from typing import Any, ClassVar
 
 from recollect.domain.llm import BackendFacts, Delta, Finished, Usage, shown_name
 from recollect.domain.model import JsonObject
@@ -14,6 +14,7 @@ from recollect.infra.backends.dialect import (
     ToolCalls,
     count_of,
     dict_of,
+    dicts_in,
     drops_reasoning,
     positive_int,
     session_fields,
@@ -34,6 +35,10 @@ class OpenAiCompatible(Dialect):
 
     route = "chat/completions"
     max_tokens_field = "max_tokens"
+    unknown_options: frozenset[str] = frozenset()
+    """What it refuses: left out."""
+    renamed_options: ClassVar[Mapping[str, str]] = {}
+    """What it knows under another name."""
 
     def payload(self, outgoing: Outgoing) -> JsonObject:
         call = outgoing.call
@@ -45,7 +50,9 @@ class OpenAiCompatible(Dialect):
             body[self.max_tokens_field] = call.max_tokens
         if call.choices > 1 and self.takes_choices:
             body["n"] = call.choices
-        body |= {name: value for name, value in call.options.items() if name not in OWN_FIELDS}
+        left_out = OWN_FIELDS | self.unknown_options
+        given = {name: value for name, value in call.options.items() if name not in left_out}
+        body |= {self.renamed_options.get(name, name): value for name, value in given.items()}
         thoughts = self.without_thoughts(outgoing) if call.thinks_little else {}
         return thoughts | body | session_fields(outgoing) | self.on_top(outgoing)
 
@@ -94,7 +101,8 @@ class CompletionReader(AnswerReader):
         for choice in event.get("choices") or ():
             index = self._index(choice.get("index"))
             self._open.add(index)
-            yield from self._delta(index, choice.get("delta") or choice.get("message") or {})
+            probabilities = tuple(dicts_in(dict_of(choice.get("logprobs")).get("content")))
+            yield from self._delta(index, choice.get("delta") or choice.get("message") or {}, probabilities)
             if reason := choice.get("finish_reason"):
                 self._reasons[index] = str(reason)
         self.begun = bool(self._open)
@@ -116,7 +124,7 @@ class CompletionReader(AnswerReader):
             raise StrangeAnswerError("a part of a choice that nobody asked for")
         return told
 
-    def _delta(self, index: int, delta: JsonObject) -> Iterator[Delta]:
+    def _delta(self, index: int, delta: JsonObject, probabilities: tuple[JsonObject, ...]) -> Iterator[Delta]:
         text = _text(delta.get("content"))
         reasoning = _text(delta.get("reasoning_content") or delta.get("reasoning"))
         if text and self._splits:
@@ -125,8 +133,8 @@ class CompletionReader(AnswerReader):
             reasoning += thought
         tools = self._tools.setdefault(index, ToolCalls())
         calls = tuple(tools.fragment(call) for call in delta.get("tool_calls") or ())
-        if text or reasoning or calls:
-            yield Delta(text, reasoning, calls, index)
+        if text or reasoning or calls or probabilities:
+            yield Delta(text, reasoning, calls, index, probabilities)
 
 
 def _text(value: Any) -> str:
@@ -167,6 +175,7 @@ class OpenAi(BatchingServer):
     """Routes the requests of one thread to where its prefix is cached."""
 
     max_tokens_field = "max_completion_tokens"
+    unknown_options = frozenset({"top_k", "min_p", "repetition_penalty", "chat_template_kwargs"})
 
     def on_top(self, outgoing: Outgoing) -> JsonObject:
         session = outgoing.call.session
@@ -178,6 +187,8 @@ class OpenAi(BatchingServer):
 
 class OpenRouter(OpenAiCompatible):
     """Takes `reasoning_effort` for every model, and drops it for models that don't reason."""
+
+    unknown_options = frozenset({"chat_template_kwargs"})
 
     def without_thoughts(self, outgoing: Outgoing) -> JsonObject:
         return {"reasoning_effort": "low"}
@@ -195,7 +206,13 @@ def salt_of(space: str) -> str:
     return hashlib.sha256(f"recollect cache of {space}".encode()).hexdigest()
 
 
-class LlamaCpp(OpenAiCompatible):
+class LmStudio(OpenAiCompatible):
+    """Runs llama.cpp, and calls options as it does."""
+
+    renamed_options: ClassVar[Mapping[str, str]] = {"repetition_penalty": "repeat_penalty"}
+
+
+class LlamaCpp(LmStudio):
     """Keeps each thread's prefix in the slot it is pinned to."""
 
     def on_top(self, outgoing: Outgoing) -> JsonObject:

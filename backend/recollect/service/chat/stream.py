@@ -43,8 +43,11 @@ class Growing:
     reasoning: list[str] = field(default_factory=list)
     text: list[str] = field(default_factory=list)
     calls: dict[int, JsonObject] = field(default_factory=dict)
+    logprobs: list[JsonObject] = field(default_factory=list)
+    """Kept until nobody listens any more."""
 
     def add(self, delta: Delta) -> None:
+        self.logprobs += delta.logprobs
         self.reasoning += [delta.reasoning] if delta.reasoning else []
         self.text += [delta.text] if delta.text else []
         for fragment in delta.tool_calls:
@@ -150,7 +153,7 @@ class LiveTurn:
         whole: list[Delta] = []
         for number, choice in enumerate(self.choices):
             answer = choice.answer
-            choice.text, choice.reasoning = [answer.content], [answer.reasoning]
+            choice.text, choice.reasoning, choice.logprobs = [answer.content], [answer.reasoning], []
             whole += _pieces(answer, number)
         self.deltas = whole
 
@@ -226,7 +229,7 @@ def _beyond(after: Offset, deltas: Sequence[Delta], reached: Offset) -> tuple[li
         if delta.choice == 0:
             before, reached = reached, reached + delta
             rest = _rest(delta, before, after)
-        if rest.text or rest.reasoning or rest.tool_calls:
+        if rest.text or rest.reasoning or rest.tool_calls or rest.logprobs:
             new.append(rest)
     return new, reached
 
@@ -238,6 +241,7 @@ def _rest(delta: Delta, before: Offset, after: Offset) -> Delta:
         reasoning=delta.reasoning[max(0, after.reasoning - before.reasoning) :],
         tool_calls=delta.tool_calls,
         choice=delta.choice,
+        logprobs=delta.logprobs,
     )
 
 

@@ -129,6 +129,43 @@ async def test_options_of_the_caller_pass_and_the_gateways_own_fields_do_not(eng
     assert (body.get("n"), body["stream"], body["session_id"]) == (None, True, "c0ffee")
 
 
+SAMPLING = {"top_k": 40, "min_p": 0.1, "repetition_penalty": 1.1, "chat_template_kwargs": {"thinking": True}}
+PROBABLE = {"logprobs": True, "top_logprobs": 2}
+
+
+@pytest.mark.parametrize(
+    ("kind", "gets"),
+    [
+        ("vllm", {**SAMPLING, **PROBABLE}),
+        ("sglang", {**SAMPLING, **PROBABLE}),
+        ("llama.cpp", {"top_k": 40, "min_p": 0.1, "repeat_penalty": 1.1, **PROBABLE,
+                       "chat_template_kwargs": {"thinking": True}}),
+        ("lmstudio", {"top_k": 40, "min_p": 0.1, "repeat_penalty": 1.1, **PROBABLE,
+                      "chat_template_kwargs": {"thinking": True}}),
+        ("openrouter", {"top_k": 40, "min_p": 0.1, "repetition_penalty": 1.1, **PROBABLE}),
+        ("openai", PROBABLE),
+        ("anthropic", {"top_k": 40}),
+        ("ollama", PROBABLE),
+    ],
+)  # fmt: skip
+async def test_each_engine_gets_the_sampling_that_it_knows_under_its_names(
+    kind: str, gets: dict[str, Any], engines: Engines
+) -> None:
+    body = await engines.sent(kind, replace(CALL, options={**SAMPLING, **PROBABLE}))
+    names = {*SAMPLING, *PROBABLE, "repeat_penalty"}
+    assert {name: value for name, value in body.items() if name in names} == gets
+    if kind == "ollama":
+        told = {"top_k": 40, "min_p": 0.1, "repeat_penalty": 1.1}
+        assert {name: body["options"][name] for name in told} == told
+
+
+@pytest.mark.parametrize("kind", ["llama.cpp", "vllm", "openai", "ollama"])
+async def test_log_probabilities_come_with_the_words(kind: str, engines: Engines) -> None:
+    events = await events_of(engines.backend(kind), replace(CALL, options=PROBABLE))
+    told = [each["token"] for event in events if isinstance(event, Delta) for each in event.logprobs]
+    assert "".join(told) == text_of(events)
+
+
 # --- engines with a shape of their own ------------------------------------------------------------------------
 
 

@@ -205,6 +205,18 @@ def test_a_model_may_name_its_backend(engine: StandInEngine, tmp_path: Path) -> 
             assert "stand-in-70b" in caught.value.message
 
 
+def test_log_probabilities_come_back_streamed_and_not(client: OpenAI, engine: StandInEngine) -> None:
+    wanted: Json = {"logprobs": True, "top_logprobs": 2, "extra_body": {"top_k": 7, "min_p": 0.05}}
+    choice = ask(client, [user_says("hello")], **wanted).completion.choices[0]
+    assert choice.logprobs is not None
+    assert [each.token for each in choice.logprobs.content or ()] == ["You", " said:", " hello"]
+    assert engine.chats()[-1].items() >= {"top_k": 7, "min_p": 0.05, "logprobs": True}.items()
+    told = [chunk.choices[0].logprobs for chunk in streamed(client, "hello again", **wanted)]
+    tokens = [each.token for logprobs in told if logprobs for each in logprobs.content or ()]
+    assert "".join(tokens) == "You said: hello again"
+    assert ask(client, [user_says("and without")]).completion.choices[0].logprobs is None
+
+
 # --- errors -------------------------------------------------------------------------------------------------
 
 

@@ -112,10 +112,11 @@ async def get_model(home: Home, caller: Calling, model_id: PathId) -> schemas.Mo
 
 
 async def _whole(live: LiveTurn, body: schemas.CompletionBody, request: Request) -> Response:
-    await live.wait()
-    if (error := schemas.what_went_wrong(live)) is not None:
-        return await _error(request, live, error)
-    return JSONResponse(schemas.completion(live, body), headers=schemas.headers_of(live))
+    with live.heard():
+        await live.wait()
+        if (error := schemas.what_went_wrong(live)) is not None:
+            return await _error(request, live, error)
+        return JSONResponse(schemas.completion(live, body), headers=schemas.headers_of(live))
 
 
 async def _streamed(live: LiveTurn, body: schemas.CompletionBody, request: Request) -> Response:
