@@ -38,7 +38,8 @@ class Client:
     name: str
     script: str
     packages: tuple[str, ...] = ()
-    messages: int = 4
+    found: int = 2 * len(SAID)
+    """How many messages of the conversation can be found afterwards."""
 
     @property
     def is_npm(self) -> bool:
@@ -56,7 +57,8 @@ CLIENTS = (
     Client("pydantic-ai", "pydantic_ai_client.py", ("pydantic-ai-slim[openai]",)),
     Client("instructor", "instructor_client.py", ("instructor",)),
     Client("openai-agents", "openai_agents.py", ("openai-agents",)),
-    Client("Aider", "aider_client.sh", ("aider-chat",)),
+    # Aider adds a line to the newest message alone, so that what it resends is another text: a thread of its own.
+    Client("Aider", "aider_client.sh", ("aider-chat",), found=6),
 )
 
 
@@ -100,11 +102,7 @@ def _tried(client: Client, server: Server, key: str, environment: Path) -> bool:
         said = _answers(client, server, key, environment, SAID)
         if "Vienna" not in said[-1] or "Porto" not in said[-1]:
             raise RuntimeError(f"the second answer doesn't know the whole conversation: {said[-1]!r}")
-        wait_until(
-            lambda: _coverage(server, key, "indexed") == _coverage(server, key, "messages"), "all are indexed"
-        )
-        if (stored := _coverage(server, key, "messages")) != client.messages:
-            raise RuntimeError(f"the server has {stored} messages, not {client.messages}")
+        wait_until(lambda: _indexed(server, key) == client.found, "each message is there, once")
         remembered = _answers(client, server, key, environment, ASKED)[-1]
         if "Porto" not in remembered:
             raise RuntimeError(f"a new conversation doesn't know where Marta lives: {remembered!r}")
@@ -115,9 +113,10 @@ def _tried(client: Client, server: Server, key: str, environment: Path) -> bool:
     return True
 
 
-def _coverage(server: Server, key: str, what: str) -> int:
+def _indexed(server: Server, key: str) -> int:
+    """How many messages can be found; what a client sent as an example is none."""
     answer = server.client.get("/api/v1/coverage", headers={"Authorization": f"Bearer {key}"})
-    return int(answer.raise_for_status().json()[what])
+    return int(answer.raise_for_status().json()["indexed"])
 
 
 def _installed(client: Client, environment: Path) -> str:
