@@ -21,6 +21,8 @@ _MOST_OVER = 50
 """So many of what no longer holds, the best first, are compared with what holds instead."""
 _ALIKE = np.float32(0.5)
 """A query that is about one entry is about another that has so much of its relevance."""
+_IN_SIGHT = np.float32(0.2)
+"""What a person changed since concerns a text whose relevance it has so much of."""
 _A_LITTLE = np.float32(0.001)
 _RESTATED = 0.5
 """Share of an entry's words in a turn from which the entry repeats the turn."""
@@ -75,12 +77,18 @@ def validity(
     named = [bounds for span in spans if (bounds := _bounds(span, now)) is not None]
     for begin, end in named:
         has_held |= (since < end) & ((until == 0) | (until > np.maximum(begin, since)))
-    is_over = (until > 0) & (until <= np.maximum(now or _NEVER, since))
+    is_over = _over(corpus, view, now)
     succeeds = np.zeros(view.size, np.bool_)
     succeeds[[after for place, after in succeeded if until[place] > since[place]]] = True
     is_early = succeeds & (bool(named) | (since > (now or _NEVER)))
     values = np.where(has_held, np.float32(held), np.float32(superseded) * (is_over | is_early))
     return np.where(view.is_entry, values, np.float32(0)).astype(np.float32)
+
+
+def _over(corpus: Corpus, view: View, now: int | None) -> npt.NDArray[np.bool_]:
+    """Entries that hold no more; one that was over when it began is."""
+    until, since = corpus.until[: view.size], corpus.times[: view.size]
+    return (until > 0) & (until <= np.maximum(now or _NEVER, since))
 
 
 def _bounds(span: Span, now: int | None) -> tuple[int, int] | None:
@@ -150,7 +158,7 @@ _NOT_BESIDE = np.float32(0.25)
 """A fact with so much of the relevance of its turn, or of the score of an episode, is not beside the point."""
 
 
-def told(corpus: Corpus, view: View, own: Floats, holds: Floats) -> EntrySources:
+def told(corpus: Corpus, view: View, own: Floats, holds: Floats, now: int | None) -> EntrySources:
     """What a fact, a plan or a line of the profile stands for: turns that it came from, unless it is beside the point, or
     has ended or was written by a person and does not answer as well; a line of the profile and the facts that it shows,
     the one for the other.
@@ -164,7 +172,7 @@ def told(corpus: Corpus, view: View, own: Floats, holds: Floats) -> EntrySources
     relevant[lines.turns] = 0
     best = pairs.best_of_entries(relevant)
     answers = (relevant[entries] > 0) & (relevant[entries] >= best[turns])
-    leads = (holds[entries] >= 0) & (corpus.corrected[entries] == 0)
+    leads = ((holds >= 0) & ~_over(corpus, view, now))[entries] & (corpus.corrected[entries] == 0)
     answers &= relevant[entries] >= np.where(leads, _NOT_BESIDE, AS_WELL) * own[turns]
     return EntrySources.of_pairs(
         np.concatenate((entries[answers], lines.entries)), np.concatenate((turns[answers], lines.turns))
@@ -194,14 +202,17 @@ def ends_of_turns(
     """When what a turn says ceased to hold, or was corrected by a person since, by its facts and plans; 0 while it holds.
 
     First: for turns with no valid entry left, the latest end. Second: for the other turns, the end of the entry that
-    answers the query, unless a valid one answers it better; for an assistant's turns likewise, of the entries that they
-    tell. Third: what a person wrote instead, and the turns that it ends.
+    answers the query, unless a valid one answers it better. Third: what a person wrote instead, and the turns that it
+    ends, with their episodes unless it is beside the point.
     """
     pairs, size, moment = corpus.entry_sources(view), view.size, now or _NEVER
     entries, turns = pairs.entries, pairs.turns
     made = corpus.is_statement[entries] & ~corpus.shows_facts[entries]
-    until, corrected = corpus.until[entries], corpus.corrected[entries]
-    is_over = (until > 0) & (until <= np.maximum(moment, corpus.times[entries]))
+    until, corrected, is_over = (
+        corpus.until[entries],
+        corpus.corrected[entries],
+        _over(corpus, view, now)[entries],
+    )
     is_corrected = made & (corrected > corpus.times[turns]) & (corrected <= moment)
     over = made & (is_over | is_corrected)
     ended, holding = pairs.where(over), pairs.where(made & ~over)
@@ -217,27 +228,35 @@ def ends_of_turns(
     np.maximum.at(asked, ended.turns[answering], ends[answering])
     wholly, in_part = np.where(holds, 0, latest), np.where(holds & (lost >= kept), asked, 0)
     instead = is_corrected & ~is_over & (relevance[entries] > 0) & (wholly + in_part > 0)[turns]
-    return wholly, np.maximum(in_part, _ends_of_answers(corpus, view, own, moment)), pairs.where(instead)
+    written, episodes = pairs.where(instead), pairs.where(corpus.is_episode[entries])
+    retold = [
+        (entry, episode)
+        for entry, turn in zip(written.entries.tolist(), written.turns.tolist(), strict=True)
+        for episode in (turn, *episodes.entries[episodes.turns == turn].tolist())
+        if episode == turn or own[entry] >= _IN_SIGHT * own[episode]
+    ]
+    placed = np.array(retold, np.int32).reshape(-1, 2)
+    return wholly, in_part, EntrySources(placed[:, 0], placed[:, 1])
 
 
-def _ends_of_answers(corpus: Corpus, view: View, own: Floats, moment: int) -> Times:
-    """For an assistant's turn, the end of the entry that it tells and that the query is about, if it was said before."""
-    size, ends = view.size, np.zeros(view.size, np.int64)
-    times, until = corpus.times[:size], corpus.until[:size]
-    told = np.flatnonzero(corpus.is_statement[:size] & ~corpus.shows_facts[:size] & view.there & (own > 0))
-    is_over = (until > 0) & (until <= moment)
-    told = told[np.lexsort((is_over[told], own[told]))][-_MOST_OVER:]
-    answers = corpus.of_assistant[:size] & view.there
-    for place in told.tolist() if is_over[told].any() else ():
-        words = _words_told(view.rows[place])
-        found = [corpus.postings[word].rows for word in words if word in corpus.postings]
-        among = np.concatenate((*found, np.zeros(0, np.int32)))
-        among = among[among < size]
-        rows, shared = np.unique(among[answers[among]], return_counts=True)
-        then = (times[rows] >= times[place]) & ((until[place] == 0) | (times[rows] < until[place]))
-        says = then & (shared >= _RESTATED * len(words)) & (own[place] >= _ALIKE * own[rows])
-        ends[rows[says]] = until[place] if is_over[place] else 0
-    return ends
+def before_answers(
+    corpus: Corpus, view: View, succeeded: Sequence[Succession], own: Floats, holds: Floats, total: Floats
+) -> Floats:
+    """What facts lack, the most relevant that hold, to come before what an assistant said before they took the place of
+    others or were corrected: it may repeat what held then, in whatever words.
+    """
+    changed, times = corpus.corrected[: view.size].copy(), corpus.times
+    for place, after in succeeded:
+        changed[after] = max(changed[after], corpus.until[place])
+    facts = corpus.is_statement[: view.size] & view.there & (holds >= 0) & (own > 0)
+    best: np.float32 = np.max(own, where=facts, initial=0)
+    answers = np.flatnonzero(corpus.of_assistant[: view.size] & view.there)
+    lacking: Floats = np.zeros(view.size, np.float32)
+    for place in np.flatnonzero(facts & (changed > 0) & (own >= AS_WELL * best)).tolist():
+        earlier = answers[(times[answers] < changed[place]) & (own[place] >= _IN_SIGHT * own[answers])]
+        highest: np.float32 = np.max(total[earlier], initial=-np.inf)
+        lacking[place] = max(np.float32(0), highest + _A_LITTLE * (1 + own[place]) - total[place])
+    return lacking
 
 
 def behind_facts(corpus: Corpus, view: View, asked: Floats, total: Floats) -> Floats:

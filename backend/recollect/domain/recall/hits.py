@@ -117,6 +117,11 @@ class Hit:
     said: list["Hit"] = field(default_factory=list)
     """Of a fact, a plan or a line of the profile: the turns that it stands for, where it does not answer as well."""
 
+    @property
+    def tokens(self) -> int:
+        """About how many it takes, with what was said."""
+        return sum(tokens(each.text) for each in (self, *self.said))
+
 
 @dataclass(slots=True)
 class Chosen:
@@ -352,11 +357,12 @@ class Ranked:
             tried += 1
             hit = self._hit(places, row, selection)
             if left is not None:
-                cost = sum(tokens(each.text) for each in (hit, *hit.said))
-                if cost > left:
+                if hit.tokens > left and hit.said:
+                    too_long, hit.said = too_long + 1, []
+                if hit.tokens > left:
                     too_long += 1
                     continue
-                left -= cost
+                left -= hit.tokens
             said[key] = hit
         return Chosen(list(said.values()), too_long)
 
@@ -364,7 +370,7 @@ class Ranked:
         place, rows = places[0], self.view.rows
         text, passage = _shown(row.text, self.words, selection)
         told = (each for each in self.scores.stand_ins.of(place) if not rows[each].is_entry)
-        better = (each for each in told if self._relevance(place) < AS_WELL * self._relevance(each))
+        told = (each for each in told if self._relevance(place) < AS_WELL * self._relevance(each))
         return Hit(
             row=row,
             text=text,
@@ -375,11 +381,7 @@ class Ranked:
             embedded=bool(self.view.embedded[place]),
             places=places,
             until=row.until or self.scores.ended_in_part.get(place, 0),
-            said=[
-                self._hit([each], rows[each], selection)
-                for each in better
-                if selection.scope.takes(rows[each])
-            ],
+            said=[self._hit([at], rows[at], selection) for at in told if selection.scope.takes(rows[at])],
         )
 
     def turns_at(self, places: Iterable[int]) -> dict[int, tuple[str, int]]:

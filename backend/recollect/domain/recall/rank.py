@@ -10,6 +10,7 @@ from recollect.domain.recall.corpus_view import Counts, EntrySources, Postings, 
 from recollect.domain.recall.dates import Span, within
 from recollect.domain.recall.entry_rank import (
     Times,
+    before_answers,
     behind_facts,
     brought,
     ends_of_turns,
@@ -137,11 +138,8 @@ def score(
         **_circumstances(corpus, view, query, weights),
         **_precedence(corpus, view, query, weights),
     }
-    total: Floats = np.zeros(view.size, np.float32)
-    for part in parts.values():
-        total += part
-    inherited = _inherited(corpus, view, query, weights, total)
-    if inherited is not None:
+    total: Floats = np.sum(list(parts.values()), axis=0, dtype=np.float32)
+    if (inherited := _inherited(corpus, view, query, weights, total)) is not None:
         parts["inherited"] = inherited
         total += inherited
     if view.is_entry.any():
@@ -162,13 +160,13 @@ def score(
             total += parts.get(name, np.float32(0))
         parts["instead"] = preferred(corpus, view, succeeded, own, holds, total)
         total += parts["instead"]
-        stand_ins = told(corpus, view, own, holds)
+        stand_ins = told(corpus, view, own, holds, now)
         whole = query.wants_summary or _asks_for_a_time_alone(corpus, view, query, parts["words"])
         wholly, in_part, written = ends_of_turns(corpus, view, own, now)
         parts["sources"] = np.maximum(lifted(stand_ins, total), lifted(written, total))
-        scores = Scores(
-            total + parts["sources"], parts, stand_ins, _by_place(wholly), _by_place(in_part), whole
-        )
+        parts["sources"] += before_answers(corpus, view, succeeded, own, holds, total + parts["sources"])
+        total += parts["sources"]
+        scores = Scores(total, parts, stand_ins, _by_place(wholly), _by_place(in_part), whole)
     else:
         scores = Scores(total, parts)
     if _goes_by_questions(query, weights):
@@ -185,7 +183,7 @@ def _goes_by_questions(query: Query, weights: Weights) -> bool:
 def _asking(corpus: Corpus, view: View, query: Query, weights: Weights) -> Flags:
     """Bare questions: no row is measured or lifted by them. Among people a question belongs to its answer."""
     bare = corpus.only_asks[: view.size] & ~corpus.context(view).among_people
-    return bare & (_goes_by_questions(query, weights) and is_question(query.text))
+    return bare & _goes_by_questions(query, weights)
 
 
 def _behind(
@@ -194,12 +192,14 @@ def _behind(
     """What turns lose for asking what the query asks."""
     places = np.flatnonzero(view.there & ~view.is_entry & ~corpus.context(view).among_people)
     best = places[np.argsort(-total[places], kind="stable")][:_MOST_ASKING].tolist()
-    shares, words = asking.astype(np.float32), frozenset(query.words)
-    shares[best] = [asking[at] or asked_again(view.rows[at].text, query.text, words) for at in best]
+    asks, words = is_question(query.text), frozenset(query.words)
+    shares = (asking & asks).astype(np.float32)
+    shares[best] = [shares[at] or asked_again(view.rows[at].text, query.text, words) for at in best]
     lost = np.float32(weights.question) * shares
-    only_ask, telling = view.there & (shares >= 1), view.there & (shares < 1)
-    if is_question(query.text) and only_ask.any() and telling.any():
-        told = np.sort((total + lost)[telling])[-_MOST_TELLING:]
+    only_ask = view.there & (asking | (shares >= 1))
+    telling = (total + lost)[view.there & ~only_ask]
+    if only_ask.any() and len(telling):
+        told = np.sort(telling)[-_MOST_TELLING if asks else -1 :]
         over = (total + lost)[only_ask].max() - told[0] + _A_LITTLE
         lost -= np.maximum(over, np.float32(0)) * only_ask
     return lost + behind_facts(corpus, view, shares, total + lost)

@@ -223,11 +223,13 @@ class RecallSource:
         now: int,
         passed_over: Counter[str],
     ) -> Iterator[Hit]:
-        """What has to do with the message, or shares words with the user's message before it."""
+        """What has to do with the message, or shares words with the user's message before it; and the best hit, if it is
+        of the time that the message names.
+        """
         words, words_before = read_query(query, now).words, read_query(asked_before, now).words
         repeated = {text_key(query), text_key(asked_before)}
         asked = frozenset((*words, *words_before))
-        for hit in hits:
+        for place, hit in enumerate(hits):
             text, alike = hit.row.text, similarity.get(hit.row.row_id)
             is_own = hit.row.type == TURN and (
                 hit.row.role == "assistant" or hit.row.sender in (thread.user_id, "user")
@@ -236,8 +238,10 @@ class RecallSource:
                 passed_over["says the same"] += 1
             elif is_own and not tells_of(text, asked):
                 passed_over["only asks"] += 1
-            elif self._floor.lets_pass(alike, query, words, text) or (
-                asked_before and self._floor.lets_pass(None, asked_before, words_before, text)
+            elif (
+                self._floor.lets_pass(alike, query, words, text)
+                or (asked_before and self._floor.lets_pass(None, asked_before, words_before, text))
+                or (not place and hit.why.get("validity", 0) > 0)
             ):
                 yield hit
             else:

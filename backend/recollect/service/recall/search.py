@@ -253,7 +253,7 @@ class Recall:
     async def _add_neighbours(self, space: str, user_id: str, search: Search, found: Found) -> int | None:
         """The turns around each hit, as far as they fit. Returns how many tokens are left, None without a budget."""
         budget = search.selection.max_tokens
-        left = None if budget is None else budget - sum(tokens(hit.text) for hit in found.hits)
+        left = None if budget is None else budget - sum(hit.tokens for hit in found.hits)
         if not search.neighbours:
             return left
         for hit in found.hits:

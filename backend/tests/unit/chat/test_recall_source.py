@@ -53,6 +53,7 @@ class Memories:
         self.held: asyncio.Event | None = None
         self.ended = 0
         self.degraded: list[str] = []
+        self.why = {"words": 0.4}
 
     async def search(self, caller: Caller, search: Search) -> Found:
         self.asked.append((caller, search))
@@ -61,7 +62,7 @@ class Memories:
         self.ended += 1
         if self.failure is not None:
             raise self.failure
-        why = {"words": 0.4} if self.alike is None else {"words": 0.4, "meaning": 0.6}
+        why = {**({} if self.alike is None else {"meaning": 0.6}), **self.why}
         found = [Hit(each, each.text, 1.0, why, list(each.message_ids)) for each in self.rows]
         vector = np.ones(2, np.float32)
         return Found(hits=found[: search.selection.top_k], degraded=self.degraded, vector=vector)
@@ -227,6 +228,14 @@ async def test_only_what_is_near_enough_is_quoted(
     recalled = await recall(Memories(row(text), alike=alike), query)
     assert texts(recalled) == ([text] if passes else [])
     assert recalled.passed_over == ({} if passes else {"not near enough": 1})
+
+
+async def test_the_first_hit_is_quoted_if_it_held_at_the_time_that_the_message_names() -> None:
+    first, second = row("Ann lives in Porto."), row("Ann had a cat.", 2)
+    memories = Memories(first, second, alike=0.1)
+    memories.why = {"meaning": 0.1, "validity": 0.5}
+    recalled = await recall(memories, "What was my home in August 2026?")
+    assert (texts(recalled), recalled.passed_over) == ([first.text], {"not near enough": 1})
 
 
 @pytest.mark.parametrize("before", [("", ""), EXCHANGE])

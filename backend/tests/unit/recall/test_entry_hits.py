@@ -1,6 +1,7 @@
 """Entries among the hits: where they belong, what they show, and which turns they stand for."""
 
 from dataclasses import replace
+from datetime import UTC, datetime
 
 import pytest
 
@@ -95,9 +96,19 @@ def test_words_that_a_fact_carries_count_in_the_budget() -> None:
     corpus = corpus_of(MEATLESS, vectors)
     (hit,) = found(corpus, "Do I eat meat?", Selection(top_k=1), unit(1, 0))
     needed = tokens(hit.text) + tokens(hit.said[0].text)
-    for budget, fits in ((needed, True), (needed - 1, False)):
-        hits = found(corpus, "Do I eat meat?", Selection(max_tokens=budget), unit(1, 0))
-        assert ("fa-1" in {each.row.row_id for each in hits}) is fits
+    assert hit.tokens == needed
+    for budget, carried in ((needed, 1), (needed - 1, 0), (tokens(hit.text), 0)):
+        first, *_ = found(corpus, "Do I eat meat?", Selection(max_tokens=budget), unit(1, 0))
+        assert (first.row.row_id, len(first.said)) == ("fa-1", carried), "without them before not at all"
+
+
+def test_a_fact_that_ended_carries_no_words_and_its_message_says_so_too() -> None:
+    rows = (*MEATLESS[:2], replace(MEATLESS[2], until=T0 + 9 * MINUTE), MEATLESS[3])
+    vectors = {row.row_id: vector for row, vector in zip(rows, DIRECTIONS, strict=True)}
+    query = f"Did I eat meat on {datetime.fromtimestamp(T0 / 1000, UTC):%Y-%m-%d}?"
+    chosen = found(corpus_of(rows, vectors), query, Selection(), unit(1, 0))
+    ends = {hit.row.row_id: (hit.until, len(hit.said)) for hit in chosen}
+    assert ends["t1:1"] == ends.get("fa-1", ends["t1:1"]) == (T0 + 9 * MINUTE, 0)
 
 
 def test_of_two_facts_of_one_message_the_one_that_answers_takes_its_place() -> None:
@@ -141,24 +152,41 @@ def test_a_message_says_when_what_is_asked_of_it_ceased_to_hold(
     assert [(hit.row.row_id, hit.until) for hit in chosen] == [("t1:1", until)]
 
 
+BERLIN = remembered("fa-3", "Ann lives in Berlin", "t3:1", timestamp=PORTO_ENDS)
+MOVED = said(1, "The boxes are in Berlin", thread="t3", timestamp=PORTO_ENDS)
+
+
 @pytest.mark.parametrize(
-    ("text", "query", "minutes", "until"),
+    ("text", "query", "minutes", "first"),
     [
-        ("You live in Porto.", "Where do I live?", 60, PORTO_ENDS),
-        ("You live in Porto, and you swim every morning.", "Where do I live?", 60, PORTO_ENDS),
-        ("You live in Porto, and you swim every morning.", "When do I swim in the morning?", 60, 0),
-        ("The bridges of Porto are old, and the river is wide.", "How old are the bridges of Porto?", 60, 0),
-        ("Many people live alone these days.", "Who lives alone these days?", 60, 0),
-        ("You live in Porto.", "Where do I live?", 180, 0),
+        ("You live in Porto.", "Where do I live?", 60, "fa-3"),
+        ("Good morning, and you live in lovely Porto.", "Which lovely place do I live in?", 60, "fa-3"),
+        ("Good morning, and you live in lovely Berlin.", "Which lovely place do I live in?", 180, "t2:2"),
+        ("Porto has six bridges.", "How many bridges does Porto have?", 60, "t2:2"),
     ],
 )
-def test_an_assistants_answer_says_when_the_fact_that_it_tells_ceased_to_hold(
-    text: str, query: str, minutes: int, until: int
+def test_a_fact_comes_before_what_an_assistant_said_before_it_took_anothers_place(
+    text: str, query: str, minutes: int, first: str
 ) -> None:
     answer = answered(2, text, thread="t2", timestamp=T0 + minutes * MINUTE)
-    rows = (FLAT, said(1, query, thread="t2"), answer, replace(PORTO, until=PORTO_ENDS), SWIMS)
+    ended = replace(PORTO, until=PORTO_ENDS, superseded_by="fa-3")
+    rows = (FLAT, said(1, "Hm", thread="t2"), answer, ended, MOVED, BERLIN)
     chosen = found(corpus_of((*rows, said(2, "Else"))), query)
-    assert [hit.until for hit in chosen if hit.row.role == "assistant"] == [until]
+    assert (chosen[0].row.row_id, chosen[0].until) == (first, 0)
+
+
+@pytest.mark.parametrize(
+    "before",
+    [
+        answered(2, "The town you live in now is Porto.", thread="t2", timestamp=T0 + 60 * MINUTE),
+        remembered("ep-1", "The town: Ann said where they live now.", "t1:1", kind=EPISODES),
+    ],
+    ids=["answer", "episode"],
+)
+def test_what_a_person_corrected_comes_before_answers_and_episodes_of_before(before: IndexRow) -> None:
+    braga = remembered("fa-1", "Ann lives in Braga", "t1:1", corrected=PORTO_ENDS, edited=True)
+    rows = (said(1, "Porto is ours"), said(1, "Hm", thread="t2"), before, braga, said(2, "Else"))
+    assert found(corpus_of(rows), "Which town do I live in now?")[0].row.row_id == "fa-1"
 
 
 def test_a_message_is_another_version_of_itself_only_when_nothing_of_it_holds() -> None:

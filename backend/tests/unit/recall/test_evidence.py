@@ -128,6 +128,11 @@ class TestOwnQuestions:
         assert hits[0].row.row_id == "fa-1"
         assert {hit.row.row_id for hit in hits[-2:]} == {"t2:1", "t3:1"}
 
+    def test_they_come_behind_the_best_statement_where_the_query_is_no_question(self) -> None:
+        corpus = corpus_of((*self.TOLD, *self.ASKED), MEANINGS)
+        first, second, *_ = found(corpus, "Tell me of the town where I live", vector=MEANINGS["t3:1"])
+        assert (first.row.row_id, second.row.row_id) == ("fa-1", "t3:1")
+
     def test_they_come_behind_however_many_parts_of_the_score_they_have(self) -> None:
         query = "What did I eat today?"
         rows = (
