@@ -186,11 +186,10 @@ class TestKeys:
     @pytest.mark.parametrize(
         ("method", "path", "body"),
         [
-            ("POST", "/api/v1/keys", {}),
-            ("GET", "/api/v1/keys", None),
-            ("DELETE", "/api/v1/keys/k_1", None),
+            ("POST", "/api/v1/keys/open", None),
             ("POST", "/api/v1/verify", {}),
             ("POST", "/api/v1/backup", None),
+            ("POST", "/api/v1/upgrade", {}),
         ],
     )
     @pytest.mark.parametrize("who", ["nobody in particular", "a space's key", "a user's key"])

@@ -194,7 +194,7 @@ async def test_a_message_that_is_left_alone_from_now_on_while_it_is_indexed_leav
     house.ledger.record_words = record_words  # type: ignore[assignment, method-assign]
     await house.add("t1", "one")
     await house.add("t1", "two")
-    assert await house.texts("one two") == {"one", "two"}
+    assert "two" in await house.texts("one two")  # Whether "one" is, depends on who is quicker.
     await house.settled()
     assert await house.stored() == {"two": True}
     assert await house.texts("one two") == {"two"}
