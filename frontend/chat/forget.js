@@ -11,6 +11,11 @@ import { html, useState } from "../view.js";
 import { wordsOf } from "./parts.js";
 
 const LONGEST_QUOTE = 300;
+const CHOICES = [
+  ["made", "go too; those that I edited stay"],
+  ["all", "go too, also those that I edited"],
+  ["none", "stay"],
+];
 
 export function ForgetMessageDialog({ threadId, turn, onForgotten, onClose }) {
   const { user } = useSession();
@@ -31,15 +36,20 @@ export function ForgetMessageDialog({ threadId, turn, onForgotten, onClose }) {
 
 export function ForgetThreadDialog({ threadId, name, onForgotten, onClose }) {
   const { user } = useSession();
+  const [memories, setMemories] = useState("made");
   const path = apiPath("threads", threadId);
   const forget = async () => {
-    const { forgotten: number } = await remove(path, { user_id: user });
+    const { forgotten: number } = await remove(path, { user_id: user, memories });
     toast(forgotten(number));
     onForgotten();
   };
   return html`<${ConfirmDialog} title="Delete this chat?" confirm="Delete" danger onClose=${onClose} onConfirm=${forget}>
     <p><strong>${name}</strong></p>
-    <${GoesAlong} path=${`${path}/deletion`} query=${{ user_id: user }} />
+    <fieldset class="choices">
+      <legend>Memories made from it</legend>
+      ${CHOICES.map(([value, label]) => html`<label class="check"><input type="radio" name="memories" value=${value} checked=${memories === value} onChange=${() => setMemories(value)} />${label}</label>`)}
+    </fieldset>
+    <${GoesAlong} path=${`${path}/deletion`} query=${{ user_id: user, memories }} />
   <//>`;
 }
 

@@ -11,11 +11,12 @@ export function Meter({ receipt }) {
   if (typeof first === "number") parts.push(["to the first token", duration(first)]);
   const missed = whyMissed(receipt);
   if (!parts.length && !missed) return null;
-  return html`<span class="meter">
+  return html`<details class="meter">
+    <summary class=${missed && !begins(receipt) ? "missed" : ""}>Cost</summary>
     ${typeof cached === "number" && typeof evaluated === "number" && html`<${Share} cached=${cached} evaluated=${evaluated} />`}
     ${parts.map(([label, value]) => html`<span><b>${value}</b> ${label}</span>`)}
     ${missed && html`<span class=${begins(receipt) ? "" : "missed"}>${missed}</span>`}
-  </span>`;
+  </details>`;
 }
 
 function Share({ cached, evaluated }) {

@@ -1,5 +1,5 @@
 // The threads at the side: the last used first, pinned ones above; found by title, or by what was said in them.
-import { apiPath, get, patch, post } from "../api.js";
+import { apiPath, get, getBlob, patch, post } from "../api.js";
 import { useShortcut } from "../keyboard.js";
 import { currentRoute, go, href } from "../router.js";
 import { useSession } from "../session.js";
@@ -8,15 +8,18 @@ import { Icon } from "../ui/icons.js";
 import { Menu } from "../ui/menu.js";
 import { usePages } from "../ui/pages.js";
 import { Loading, Problem } from "../ui/states.js";
+import { saveAs } from "../ui/save.js";
 import { shortTime } from "../ui/times.js";
 import { toast } from "../ui/toast.js";
 import { VirtualList } from "../ui/virtual_list.js";
-import { html, useCallback, useEffect, useRef, useState } from "../view.js";
+import { html, useCallback, useEffect, useMemo, useRef, useState } from "../view.js";
 import { onThreadChanged, threadChanged } from "./changes.js";
 import { ForgetThreadDialog } from "./forget.js";
+import { withGroups } from "./thread_groups.js";
 import { threadName } from "./thread_name.js";
 
 const ROW = 44;
+const HEADING = 32;
 const PAGE = 100;
 const MOST_FOUND = 20;
 const TYPING_MS = 200;
@@ -30,13 +33,15 @@ export function ThreadList({ selected, onSelect, onOpen, onCount }) {
     requestAnimationFrame(() => field.current.focus());
   });
   const words = useSettled(typed.trim(), TYPING_MS);
-  const list = usePages((after, signal) => readPage(user, words, after, signal), [user, words]);
-  useChanges(list, user, words);
+  const [archived, setArchived] = useState(false);
+  const list = usePages((after, signal) => readPage(user, words, archived, after, signal), [user, words, archived]);
+  useChanges(list, user, words, archived);
   useEffect(() => {
-    if (!list.loading && !list.error && !words) onCount(list.items.length);
-  }, [list.loading, list.items.length, words]);
+    if (!list.loading && !list.error && !words && !archived) onCount(list.items.length);
+  }, [list.loading, list.items.length, words, archived]);
+  const items = useMemo(() => (words ? list.items : withGroups(list.items)), [words, list.items]);
 
-  const row = useCallback((item) => html`<${Row} item=${item} selected=${item.thread_id === selected} onSelect=${onSelect} />`, [selected, onSelect]);
+  const row = useCallback((item) => item.heading ? html`<h2 class="thread-group">${item.heading}</h2>` : html`<${Row} item=${item} selected=${item.thread_id === selected} onSelect=${onSelect} />`, [selected, onSelect]);
   return html`<div class="threads">
     <div class="threads-head">
       <a class="button" href=${href("chat")} onClick=${onSelect}><${Icon} name="plus" />New chat</a>
@@ -49,29 +54,30 @@ export function ThreadList({ selected, onSelect, onOpen, onCount }) {
     <div class="threads-body">
       ${list.error && !list.items.length
         ? html`<${Problem} error=${list.error} onRetry=${list.reload} />`
-        : html`<${VirtualList} label="Chats" items=${list.items} keyOf=${keyOf} rowHeight=${ROW} row=${row} onEnd=${list.loadMore}>
+        : html`<${VirtualList} label="Chats" items=${items} keyOf=${keyOf} rowHeight=${heightOf} isHeading=${isHeading} row=${row} onEnd=${list.loadMore}>
             ${list.error && html`<${Problem} error=${list.error} onRetry=${list.more ? list.loadMore : list.reload} />`}
             ${list.loading && !list.items.length && html`<${Loading} />`}
-            ${!list.loading && !list.items.length && html`<p class="nothing">${words ? "Nothing found." : "No chats yet."}</p>`}
+            ${!list.loading && !list.items.length && html`<p class="nothing">${words ? "Nothing found." : archived ? "Nothing is archived." : "No chats yet."}</p>`}
           <//>`}
     </div>
+    <button class="quiet small archived-button" aria-pressed=${archived} onClick=${() => setArchived(!archived)}><${Icon} name="archive" size=${16} />Archived</button>
   </div>`;
 }
 
 /** A thread that changed takes its new place; the rest of the list stays where it is. */
-function useChanges({ items, more, reload, setItems }, user, words) {
+function useChanges({ items, more, reload, setItems }, user, words, archived) {
   useEffect(
     () =>
       onThreadChanged(async ({ threadId }) => {
         if (words) return reload();
         try {
           const thread = await readThread(threadId, user);
-          return setItems((before) => placed(before.filter((item) => item.thread_id !== threadId), thread, more));
+          return setItems((before) => placed(before.filter((item) => item.thread_id !== threadId), thread?.archived === archived ? thread : null, more));
         } catch (error) {
           return toast(error);
         }
       }),
-    [items, more, reload, user, words],
+    [items, more, reload, user, words, archived],
   );
 }
 
@@ -96,9 +102,12 @@ function standsBefore(one, other) {
 }
 
 const keyOf = (item) => item.key ?? item.thread_id;
+const isHeading = (item) => item.heading !== undefined;
+const heightOf = (item) => (isHeading(item) ? HEADING : ROW);
 
-async function readPage(user, words, after, signal) {
-  const query = { user_id: user, order: "recent", title: words, limit: PAGE, after };
+/** Found by words: archived ones, too. */
+async function readPage(user, words, archived, after, signal) {
+  const query = { user_id: user, order: "recent", title: words, archived: words ? null : archived, limit: PAGE, after };
   const { threads, next } = await get(apiPath("threads"), query, { signal });
   if (!words || next || after) return { items: threads, next };
   return { items: [...threads, ...(await saidIn(user, words, signal))], next: null };
@@ -118,14 +127,14 @@ function Row({ item, selected, onSelect }) {
       ${item.pinned && html`<${Icon} name="pin" size=${14} />`}
       ${item.said && html`<${Icon} name="chat" size=${14} />`}
       ${item.incognito && html`<${Icon} name="lock" size=${14} />`}
-      <span class="thread-title">${threadName(item)}</span>
+      <span class="thread-title" title=${item.said ? undefined : item.thread_id}>${item.said ? item.title : threadName(item)}</span>
       <time class="muted">${shortTime(item.updated)}</time>
     </a>
     ${!item.said && html`<${ThreadMenu} thread=${item} />`}
   </div>`;
 }
 
-/** Rename, pin, delete: of a row, or of the thread that is open. */
+/** Rename, pin, archive, export, delete: of a row, or of the thread that is open. */
 export function ThreadMenu({ thread }) {
   const { user } = useSession();
   const [asking, setAsking] = useState(null);
@@ -136,6 +145,11 @@ export function ThreadMenu({ thread }) {
     await patch(path, { user_id: user, ...changes });
     threadChanged(thread.thread_id);
   };
+  const archive = async (archived) => {
+    await change({ archived });
+    toast(archived ? "Archived." : "Back in the list.", { action: "Undo", onAction: () => change({ archived: !archived }).catch(toast) });
+  };
+  const download = async (format, ending) => saveAs(await getBlob(`${path}/export`, { user_id: user, format }), `${name}.${ending}`);
   const forgotten = () => {
     threadChanged(thread.thread_id);
     if (currentRoute().parts[0] === thread.thread_id) go("chat");
@@ -143,6 +157,9 @@ export function ThreadMenu({ thread }) {
   const items = [
     { label: "Rename", icon: "edit", onSelect: () => setAsking("rename") },
     { label: thread.pinned ? "Unpin" : "Pin", icon: "pin", onSelect: () => change({ pinned: !thread.pinned }).catch(toast) },
+    { label: thread.archived ? "Unarchive" : "Archive", icon: "archive", onSelect: () => archive(!thread.archived).catch(toast) },
+    { label: "Export as Markdown", icon: "file", onSelect: () => download("markdown", "md").catch(toast) },
+    { label: "Export as JSON", icon: "file", onSelect: () => download("json", "json").catch(toast) },
     { label: "Delete", icon: "trash", danger: true, onSelect: () => setAsking("delete") },
   ];
   return html`<${Menu} label=${`Actions for ${name}`} items=${items} />

@@ -4,7 +4,7 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 from recollect.domain.entries.entry import Deletion
 from recollect.domain.identity import key_within_user, turn_number
@@ -13,6 +13,8 @@ from recollect.domain.markdown.front_matter import FORMAT_VERSION, render_front_
 from recollect.domain.model import JsonObject, ThreadRef
 from recollect.domain.paths import owner_folder
 
+Memories = Literal["all", "made", "none"]
+"""Which memories go with a thread that is deleted; `made`: those that no person edited."""
 SETTLE = "settle"
 """The step that waits for all that still worked on what was forgotten, and forgets what that left."""
 OVERWRITE = "overwrite"

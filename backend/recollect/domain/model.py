@@ -64,6 +64,7 @@ class Thread:
     incognito: bool = False
     turn_count: int = 0
     pinned: bool = False
+    archived: bool = False
 
     @property
     def ref(self) -> ThreadRef:

@@ -125,6 +125,7 @@ async def recent_threads(
     words: str | None,
     limit: int,
     after: str | None,
+    archived: bool | None = None,
 ) -> list[Thread]:
     """Pinned ones first, then the last used first. Raises InvalidInput where `after` marks no page's end."""
     acting = caller.acting_for(user_id)
@@ -133,7 +134,7 @@ async def recent_threads(
     except ValueError as error:
         raise InvalidInput("after: must be `next` of the page before", field="after") from error
     return await threads.recent_threads(
-        space=caller.space, user_id=acting, words=words, limit=limit, after=place
+        space=caller.space, user_id=acting, words=words, archived=archived, limit=limit, after=place
     )
 
 

@@ -26,7 +26,7 @@ def test_a_chat_is_whole_whatever_its_id(site: Site, model: StandInModel, visit:
         f"threads/{quote(thread, safe='')}/turns", user_id=user, role="user", content="The first words."
     )
     page = visit(site, user).open("chat")
-    page.get_by_role("list", name="Chats").get_by_role("link", name=thread).click()
+    page.get_by_role("list", name="Chats").get_by_role("link").click()
     log = page.get_by_role("log")
     expect(log).to_contain_text("The first words.")
     page.get_by_role("textbox", name="Message").fill("The second words.")

@@ -1,5 +1,6 @@
 """What a person does with chats beside talking: by keyboard alone, keeping, leaving and finding them."""
 
+import json
 import re
 
 import pytest
@@ -83,3 +84,63 @@ def test_menus_and_dialogs_are_worked_by_keyboard_alone(site: Site, visit: Visit
     page.keyboard.type("New name")
     page.keyboard.press("Enter")
     expect(page.get_by_role("link", name="New name")).to_be_visible()
+
+
+def test_a_chat_is_archived_found_and_brought_back(site: Site, visit: Visits) -> None:
+    for name in ("Kept", "Put away"):
+        site.post("threads", thread_id=name, user_id="arla", title=name)
+    page = visit(site, "arla").open("chat")
+    chats = page.get_by_role("list", name="Chats")
+    expect(chats.get_by_role("heading")).to_have_text(["Today"])
+    page.get_by_role("button", name="Actions for Put away").click()
+    page.get_by_role("menuitem", name="Archive").click()
+    expect(chats.get_by_role("link")).to_have_count(1)
+    page.get_by_role("searchbox", name="Search chats").fill("put")
+    expect(chats.get_by_role("link", name=re.compile("Put away"))).to_be_visible()
+    page.get_by_role("searchbox", name="Search chats").fill("")
+    page.get_by_role("button", name="Archived", exact=True).click()
+    expect(chats.get_by_role("link")).to_have_count(1)
+    assert grave_problems(page) == []
+    page.get_by_role("button", name="Actions for Put away").click()
+    page.get_by_role("menuitem", name="Unarchive").click()
+    expect(page.get_by_text("Nothing is archived.")).to_be_visible()
+    page.get_by_role("button", name="Archived", exact=True).click()
+    expect(chats.get_by_role("link")).to_have_count(2)
+
+
+@pytest.mark.slow
+def test_a_chat_is_exported_as_markdown_and_as_json(site: Site, visit: Visits) -> None:
+    site.post("threads", thread_id="exa-1", user_id="exa", title="Trip / plans")
+    site.post("threads/exa-1/turns", user_id="exa", role="user", content="To *Porto*, in June.")
+    page = visit(site, "exa").open("chat", "exa-1")
+    expect(page.get_by_role("log")).to_contain_text("Porto")
+    texts = {}
+    for form, ending in (("Markdown", "md"), ("JSON", "json")):
+        page.get_by_role("button", name="Actions for Trip / plans").last.click()
+        with page.expect_download() as saved:
+            page.get_by_role("menuitem", name=f"Export as {form}").click()
+        assert saved.value.suggested_filename == f"Trip plans.{ending}"
+        texts[ending] = saved.value.path().read_text(encoding="utf-8")
+    assert "# Trip / plans" in texts["md"]
+    assert "To *Porto*, in June." in texts["md"]
+    assert [turn["content"] for turn in json.loads(texts["json"])["turns"]] == ["To *Porto*, in June."]
+
+
+@pytest.mark.slow
+def test_deleting_a_chat_leaves_the_memory_that_was_edited(site: Site, visit: Visits) -> None:
+    site.remember("delia", "delia-1", "I have a dog called Rex.", "I live in Porto.")
+    facts = site.facts("delia")
+    assert len(facts) > 1
+    (edited, *_), (kept, *_) = facts.values(), facts
+    path = f"/api/v1/memory/entries/{edited}"
+    site.client.patch(path, json={"user_id": "delia", "text": f"{kept} Truly."}).raise_for_status()
+    page = visit(site, "delia").open("chat", "delia-1")
+    page.get_by_role("button", name=re.compile("^Actions for")).last.click()
+    page.get_by_role("menuitem", name="Delete").click()
+    dialog = page.get_by_role("dialog")
+    expect(dialog.get_by_role("radio", name="go too; those that I edited stay")).to_be_checked()
+    expect(dialog.get_by_role("list")).not_to_contain_text(f"Fact: {kept} Truly.")
+    assert grave_problems(page) == []
+    dialog.get_by_role("button", name="Delete").click()
+    expect(dialog).to_have_count(0)
+    assert list(site.facts("delia")) == [f"{kept} Truly."]

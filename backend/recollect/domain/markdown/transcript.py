@@ -109,6 +109,7 @@ def _header(part: TranscriptPart, version: int) -> dict[str, Scalar | tuple[str,
             "preset": thread.preset,
             "backend": thread.backend,
             "pinned": thread.pinned or None,
+            "archived": thread.archived or None,
             "incognito": thread.incognito or None,
         }
         properties |= {key: value for key, value in optional.items() if value is not None}
@@ -153,6 +154,7 @@ def read_thread(mapping: Mapping[str, Any], part: int) -> Thread:
         backend=_read_optional(first, "backend"),
         incognito=_read_flag(first, "incognito"),
         pinned=_read_flag(first, "pinned"),
+        archived=_read_flag(first, "archived"),
     )
 
 
@@ -179,7 +181,7 @@ def _read_list(mapping: Mapping[str, Any], key: str) -> tuple[str, ...]:
 
 _HEADER_KEYS = frozenset([
     "recollect", "kind", "space", "owner", "thread", "part", "aliases",
-    "created", "agent", "title", "tags", "preset", "backend", "pinned", "incognito",
+    "created", "agent", "title", "tags", "preset", "backend", "pinned", "archived", "incognito",
 ])  # fmt: skip
 _YES = "yes"
 _FIELDS = {

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from recollect.domain.markdown.conversation import markdown_of
 from recollect.entrypoints.cli import render
 from recollect.entrypoints.cli.options import (
     Home,
@@ -182,7 +183,7 @@ def _files(folder: Path, threads: list[dict[str, Any]], form: Form) -> dict[Path
     ending = "md" if form is Form.MARKDOWN else "json"
     return {
         folder / file_name(each["user_id"]) / f"{file_name(each['thread_id'])}.{ending}": (
-            render.markdown_of(each)
+            markdown_of(each)
             if form is Form.MARKDOWN
             else json_module.dumps(each, ensure_ascii=False, indent=2)
         )
@@ -193,7 +194,7 @@ def _files(folder: Path, threads: list[dict[str, Any]], form: Form) -> dict[Path
 def _exported(threads: list[dict[str, Any]], form: Form) -> str:
     if form is Form.JSON:
         return json_module.dumps({"threads": threads}, ensure_ascii=False, indent=2) + "\n"
-    return "\n".join(map(render.markdown_of, threads))
+    return "\n".join(map(markdown_of, threads))
 
 
 @commands.command(epilog="Example: recollect restore backup.tar.gz --home ~/.recollect-restored")

@@ -206,27 +206,6 @@ def print_upgraded(result: Json, *, undo: bool) -> None:
         say("The files of before are kept: 'recollect upgrade --undo' puts them back.")
 
 
-def markdown_of(thread: Json) -> str:
-    """A conversation to read: who said what, and when, each text as it was written."""
-    begin = (
-        f"# {thread['title'] or thread['thread_id']}\n\nThread {thread['thread_id']} of {thread['user_id']}"
-    )
-    lines = [f"{begin}, {counted(thread['turn_count'], 'message')} since {shown_time(thread['created'])}\n"]
-    for turn in thread["turns"]:
-        by = f" ({turn['model']})" if turn["model"] else ""
-        ending = "" if turn["status"] == "complete" else f", {turn['status']}"
-        images = [part["image_url"]["url"] for part in turn["parts"] or () if "image_url" in part]
-        calls = [f"`{call['function']['name']}`" for call in turn["tool_calls"] or ()]
-        body = [
-            turn["content"],
-            *(f"![image]({url})" for url in images),
-            *(f"calls {call}" for call in calls),
-        ]
-        lines.append(f"## {turn['sender_id']}{by}, {shown_time(turn['timestamp'])}{ending}\n")
-        lines += [f"{text}\n" for text in body if text]
-    return "\n".join(lines)
-
-
 def print_entries(found: Json) -> None:
     rows = [
         (*(entry[name] for name in ("id", "kind", "owner")),

@@ -51,6 +51,7 @@ class ThreadAnswer(Answer):
     updated: int
     turn_count: int
     pinned: bool
+    archived: bool
 
 
 class WaitingAnswer(Answer):

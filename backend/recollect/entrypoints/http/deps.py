@@ -11,6 +11,7 @@ from pydantic import AfterValidator
 
 from recollect.app import App
 from recollect.domain.access import SIGNED_USER_HEADER, USER_HEADER, Caller, signed_user
+from recollect.domain.forgetting import Memories
 from recollect.entrypoints import SPACE_HEADER
 from recollect.entrypoints.http.access import admit, body_bytes, counted, owner_named
 from recollect.entrypoints.http.guard import SLASH_IN_ID
@@ -176,3 +177,7 @@ PathId = Annotated[str, Path(min_length=1, max_length=MAX_ID), AfterValidator(_w
 OpenedId = Annotated[PathId, AfterValidator(addressable)]
 """Of a thread that is opened where it does not exist."""
 UserQuery = Annotated[Id | None, Query(description="Whose; unset: the key's user, or all of the space.")]
+WhichMemories = Annotated[
+    Memories,
+    Query(description="Which memories made from it go: all, none, or `made`: those that nobody edited."),
+]

@@ -248,10 +248,11 @@ class ThreadChanges(Body):
     preset: Id | None = None
     backend: Id | None = None
     pinned: bool | None = Field(None, description="Above the others in a list of the last used.")
+    archived: bool | None = Field(None, description="Kept, and out of the list.")
 
     def changes(self) -> dict[str, Any]:
         given = self.model_dump(exclude_unset=True, exclude={"user_id"})
-        cleared = {"tags": [], "pinned": False}
+        cleared = {"tags": [], "pinned": False, "archived": False}
         return {name: cleared.get(name) if value is None else value for name, value in given.items()}
 
 

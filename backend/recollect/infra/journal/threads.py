@@ -4,6 +4,7 @@ import sqlite3
 from dataclasses import replace
 from typing import Any
 
+from recollect.domain.forgetting import Memories
 from recollect.domain.identity import turn_number
 from recollect.domain.images import references_in
 from recollect.domain.model import (
@@ -110,16 +111,22 @@ class SqlThreadStore(QueueingStore):
         space: str = DEFAULT_SPACE,
         user_id: str | None = None,
         words: str | None = None,
+        archived: bool | None = None,
         limit: int,
         after: ThreadCursor | None = None,
     ) -> list[Thread]:
-        """Pinned ones first, then the last used first. With `words`, those whose title holds them, in any case."""
+        """Pinned ones first, then the last used first. With `words`, those whose title holds them, in any case.
+
+        With `archived` only those that are, or are not.
+        """
         sql = f"SELECT {THREAD_COLUMNS} FROM threads WHERE space = :space"
         bound: dict[str, Any] = {"space": space, "limit": limit}
         if user_id is not None:
             sql, bound["user_id"] = f"{sql} AND user_id = :user_id", user_id
         if words is not None:
             sql, bound["words"] = f"{sql} AND instr(casefold(title), :words) > 0", words.casefold()
+        if archived is not None:
+            sql, bound["archived"] = f"{sql} AND archived = :archived", archived
         if after is not None:
             sql += " AND (pinned, updated, thread_id, user_id) < (:pinned, :updated, :after, :of)"
             bound |= {"pinned": after.pinned, "updated": after.updated}
@@ -208,12 +215,12 @@ class SqlThreadStore(QueueingStore):
         return await self._existing(thread.ref)
 
     async def update(self, thread: ThreadRef, changes: dict[str, Any]) -> Thread:
-        """Change title, tags, preset, backend or the pin; the transcript follows."""
+        """Change title, tags, preset, backend, the pin or whether it is archived; the transcript follows."""
         columns = {name: dumped(value) if name == "tags" else value for name, value in changes.items()}
         assignments = "".join(
             f"{'tags_json' if name == 'tags' else name} = :{name}, "
             for name in columns
-            if name in {"title", "tags", "preset", "backend", "pinned"}
+            if name in {"title", "tags", "preset", "backend", "pinned", "archived"}
         )
 
         def update(connection: sqlite3.Connection) -> int | None:
@@ -271,10 +278,12 @@ class SqlThreadStore(QueueingStore):
         self._on_change(thread)
         return receipts, thread
 
-    async def delete(self, thread: ThreadRef) -> int:
-        """Forget a thread with all its turns; returns how many turns went."""
+    async def delete(self, thread: ThreadRef, memories: Memories = "all") -> int:
+        """Forget a thread with all its turns; returns how many turns went. Memories that stay lose their sources there."""
         self._on_forget(thread)
-        return await self._change(lambda connection: forget_thread(connection, thread, self._clock()))
+        return await self._change(
+            lambda connection: forget_thread(connection, thread, self._clock(), memories)
+        )
 
     def _queue_transcript(self, connection: sqlite3.Connection, thread: ThreadRef) -> int:
         now = self._clock()

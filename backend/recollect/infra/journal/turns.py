@@ -183,7 +183,7 @@ def insert_thread(
     row = (
         thread.space, thread.thread_id, thread.user_id, thread.agent_id, thread.title, dumped(thread.tags),
         thread.preset, thread.backend, int(thread.incognito), thread.created, thread.updated, thread.turn_count,
-        int(thread.pinned), last_number, forgotten, lookalikes,
+        int(thread.pinned), int(thread.archived), last_number, forgotten, lookalikes,
     )  # fmt: skip
     insert = f"INSERT INTO threads ({THREAD_COLUMNS}, last_number, forgotten, lookalikes)"
     ((pk,),) = connection.execute(

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from recollect.domain.access import Caller
 from recollect.domain.entries.entry import KnownEntry
-from recollect.domain.forgetting import Forgotten
+from recollect.domain.forgetting import Forgotten, Memories
 from recollect.domain.model import DEFAULT_USER
 from recollect.errors import NotFound, Unavailable
 from recollect.infra.journal.entries import SqlEntryStore
@@ -28,17 +28,31 @@ class Forgetting:
 
 
 async def what_goes_with_thread(
-    threads: SqlThreadStore, entries: SqlEntryStore, caller: Caller, thread_id: str, user_id: str | None
+    threads: SqlThreadStore,
+    entries: SqlEntryStore,
+    caller: Caller,
+    thread_id: str,
+    user_id: str | None,
+    memories: Memories = "all",
 ) -> Forgetting:
     """What `delete_thread` would forget now. Changes nothing."""
     thread = await owned_thread(threads, caller, thread_id, user_id)
-    return Forgetting(thread.turn_count, tuple(await entries.citing(thread.ref, None)))
+    goes = () if memories == "none" else await entries.citing(thread.ref, None)
+    return Forgetting(
+        thread.turn_count, tuple(each for each in goes if memories == "all" or not each.is_edited)
+    )
 
 
-async def delete_thread(threads: SqlThreadStore, caller: Caller, thread_id: str, user_id: str | None) -> int:
-    """Forget a thread and every turn of it; returns how many turns that were."""
+async def delete_thread(
+    threads: SqlThreadStore,
+    caller: Caller,
+    thread_id: str,
+    user_id: str | None,
+    memories: Memories = "all",
+) -> int:
+    """Forget a thread and every turn of it, with these memories; returns how many turns that were."""
     thread = await owned_thread(threads, caller, thread_id, user_id)
-    return await threads.delete(thread.ref)
+    return await threads.delete(thread.ref, memories)
 
 
 async def forget_turn(

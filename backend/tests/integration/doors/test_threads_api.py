@@ -44,6 +44,34 @@ async def test_a_pinned_thread_stands_first_until_it_is_unpinned(home: Home) -> 
         assert ids(await listed(home)) == expected
 
 
+async def test_an_archived_thread_is_listed_apart_until_it_is_brought_back(home: Home) -> None:
+    for name in ("a", "b"):
+        await make(home, name)
+    for archived in (True, None):
+        answer = await home.client.patch("/api/v1/threads/a", json={"archived": archived})
+        assert answer.json()["archived"] is bool(archived)
+        apart = ["a"] if archived else []
+        assert ids(await listed(home, archived="true")) == apart
+        assert sorted(ids(await listed(home, archived="false"))) == sorted({"a", "b"} - set(apart))
+        assert sorted(ids(await listed(home))) == ["a", "b"]
+    answer = await home.client.get("/api/v1/threads", params={"archived": True})
+    assert (answer.status_code, answer.json()["error"]["field"]) == (422, "archived")
+
+
+async def test_a_thread_is_exported_whole(home: Home) -> None:
+    await make(home, "a", "Porto")
+    for number in range(120):
+        said = {"role": "user", "content": f"line {number}"}
+        await home.client.post("/api/v1/threads/a/turns", json=said)
+    told = (await home.client.get("/api/v1/threads/a/export", params={"format": "json"})).json()
+    assert [turn["content"] for turn in told["turns"]] == [f"line {number}" for number in range(120)]
+    written = await home.client.get("/api/v1/threads/a/export")
+    assert written.headers["content-type"] == "text/markdown; charset=utf-8"
+    assert written.text.startswith("# Porto\n")
+    assert written.text.count("line ") == 120
+    assert (await home.client.get("/api/v1/threads/a/export?user_id=bob")).status_code == 404
+
+
 async def test_recent_threads_come_page_by_page(home: Home) -> None:
     for number in range(5):
         await make(home, f'odd "{number}" / id')

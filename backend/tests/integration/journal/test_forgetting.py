@@ -62,6 +62,28 @@ def test_nothing_is_left_of_a_thread(server: Server, model: StandInModel) -> Non
     assert any("Mog" in entry["text"] for entry in entries(server.client, "ann", "facts"))
 
 
+@pytest.mark.parametrize("memories", ["made", "none"])
+def test_memories_of_a_forgotten_thread_stay_where_that_is_asked_for(
+    server: Server, model: StandInModel, memories: str
+) -> None:
+    fill(server.client, model)
+    before = {entry["id"]: entry for entry in entries(server.client, "ann", "facts")}
+    cited = server.client.get("/api/v1/threads/t1/deletion", params={"user_id": "ann"}).json()["goes_along"]
+    edited = next(each for each in cited if each["kind"] == "facts")
+    corrected = {"user_id": "ann", "text": "It is another thing."}
+    server.client.patch(f"/api/v1/memory/entries/{edited['id']}", json=corrected).raise_for_status()
+    server.client.delete("/api/v1/threads/t1", params={"memories": memories}).raise_for_status()
+    drained(server.client)
+    left = {entry["id"]: entry["text"] for entry in entries(server.client, "ann", "facts")}
+    assert left[edited["id"]] == "It is another thing."
+    assert (left.keys() == before.keys()) == (memories == "none")
+    found = server.client.get(f"/api/v1/memory/entries/{edited['id']}", params={"user_id": "ann"}).json()
+    assert found["quotes"] == []
+    proof = recollect_json(server.home, "verify", "--forgotten")
+    assert (proof["ok"], proof["problems"]) == (True, [])
+    assert recollect_json(server.home, "verify")["problems"] == []
+
+
 def test_nothing_is_left_of_a_user(server: Server, model: StandInModel) -> None:
     fill(server.client, model)
     other = {

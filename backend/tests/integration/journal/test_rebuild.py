@@ -96,7 +96,7 @@ async def fill_default(client: httpx2.AsyncClient) -> None:
     )
     await post(client, "/api/v1/memory/flush", session_id="odd")
     await post(client, "/api/v1/memory/add", session_id="odd", messages=[message("still buffered", 99)])
-    changes = {"title": 'A "title": --- with \\ signs', "preset": "default", "pinned": True}
+    changes = {"title": 'A "title": --- with \\ signs', "preset": "default", "pinned": True, "archived": True}
     (await client.patch("/api/v1/threads/odd", json=changes)).raise_for_status()
     long = [message(f"{number} " + "lorem ipsum " * 100, number) for number in range(150)]
     await post(client, "/api/v1/memory/add", session_id="long/../thread", user_id="Bob 🪐", messages=long)

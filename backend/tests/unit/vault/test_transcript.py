@@ -61,6 +61,7 @@ _threads = st.builds(
     preset=_optional,
     backend=_optional,
     pinned=st.booleans(),
+    archived=st.booleans(),
     incognito=st.booleans(),
     turn_count=st.integers(0, 1000),
 )

@@ -5,7 +5,7 @@ from typing import Annotated
 from fastapi import APIRouter, Query
 from pydantic import BaseModel, Field
 
-from recollect.entrypoints.http.deps import Calling, Home, PathId, UserQuery
+from recollect.entrypoints.http.deps import Calling, Home, PathId, UserQuery, WhichMemories
 from recollect.entrypoints.http.direct_route import BodyRoute
 from recollect.entrypoints.http.entry_schemas import NamedEntry
 from recollect.entrypoints.http.errors import documented
@@ -49,10 +49,16 @@ class ForgettingAnswer(BaseModel):
 
 @router.get("/threads/{thread_id}/deletion", responses=documented(404, 409))
 async def thread_deletion(
-    home: Home, caller: Calling, thread_id: PathId, user_id: UserQuery = None
+    home: Home,
+    caller: Calling,
+    thread_id: PathId,
+    user_id: UserQuery = None,
+    memories: WhichMemories = "all",
 ) -> ForgettingAnswer:
     """What deleting a thread would take along. Nothing is changed."""
-    goes = await forget.what_goes_with_thread(home.THREADS, home.entry_store, caller, thread_id, user_id)
+    goes = await forget.what_goes_with_thread(
+        home.THREADS, home.entry_store, caller, thread_id, user_id, memories
+    )
     return ForgettingAnswer.of(thread_id, goes)
 
 

@@ -1,14 +1,16 @@
 """Threads, their turns and their images."""
 
 import asyncio
+import json
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Query, Request, Response
 
 from recollect.domain.images import media_type
+from recollect.domain.markdown.conversation import markdown_of
 from recollect.domain.model import Append, Thread, ThreadCursor, Turn
 from recollect.entrypoints.http import answers
-from recollect.entrypoints.http.deps import Calling, Home, OpenedId, PathId, UserQuery, note
+from recollect.entrypoints.http.deps import Calling, Home, OpenedId, PathId, UserQuery, WhichMemories, note
 from recollect.entrypoints.http.direct_route import BodyRoute
 from recollect.entrypoints.http.errors import documented
 from recollect.entrypoints.http.requests import Id, PageMark, ThreadBody, ThreadChanges, Title, TurnBody
@@ -29,6 +31,15 @@ _IMAGE_HEADERS = {
     "Cross-Origin-Resource-Policy": "same-origin",
     # What is forgotten is not kept by a browser either.
     "Cache-Control": "no-store",
+}
+_EXPORT: dict[int | str, dict[str, Any]] = {
+    200: {
+        "description": "The conversation.",
+        "content": {
+            "text/markdown": {"schema": {"type": "string"}},
+            "application/json": {"schema": {"type": "object"}},
+        },
+    }
 }
 _PICTURE: dict[int | str, dict[str, Any]] = {
     200: {
@@ -62,12 +73,18 @@ async def list_threads(
     title: Annotated[
         Title | None, Query(description="With `order=recent`: only those whose title holds this.")
     ] = None,
+    archived: Annotated[
+        bool | None, Query(description="With `order=recent`: only those that are archived, or are not.")
+    ] = None,
 ) -> answers.ThreadsAnswer:
     """A user's threads."""
     if order == "recent":
-        found = await threads.recent_threads(home.THREADS, caller, user_id, title or None, limit + 1, after)
-    elif title is not None:
-        raise InvalidInput("title: goes with order=recent alone", field="title")
+        found = await threads.recent_threads(
+            home.THREADS, caller, user_id, title or None, limit + 1, after, archived
+        )
+    elif title is not None or archived is not None:
+        field = "title" if title is not None else "archived"
+        raise InvalidInput(f"{field}: goes with order=recent alone", field=field)
     else:
         found = await threads.list_threads(home.THREADS, caller, user_id, limit + 1, after)
 
@@ -90,11 +107,35 @@ async def get_thread(
     return answer
 
 
+@router.get("/{thread_id}/export", response_class=Response, responses={**documented(404, 409), **_EXPORT})
+async def export_thread(
+    home: Home,
+    caller: Calling,
+    thread_id: PathId,
+    user_id: UserQuery = None,
+    format: Annotated[Literal["markdown", "json"], Query(description="How it is written.")] = "markdown",  # noqa: A002
+) -> Response:
+    """A thread with all of its turns, as a file to keep."""
+    thread = await threads.owned_thread(home.THREADS, caller, thread_id, user_id)
+    turns = await home.THREADS.get_history(thread.ref)
+    return await asyncio.to_thread(_exported, thread, turns, format)
+
+
+def _exported(thread: Thread, turns: list[Turn], form: str) -> Response:
+    whole = answers.ThreadAnswer.of(thread).model_dump()
+    whole["turns"] = [answers.TurnAnswer.of(turn).model_dump() for turn in turns]
+    if form == "json":
+        text, media_type = json.dumps(whole, ensure_ascii=False, indent=2) + "\n", "application/json"
+    else:
+        text, media_type = markdown_of(whole), "text/markdown; charset=utf-8"
+    return Response(text, headers={"Content-Disposition": "attachment"}, media_type=media_type)
+
+
 @router.patch("/{thread_id}", responses=documented(404, 409))
 async def update_thread(
     home: Home, caller: Calling, thread_id: PathId, body: ThreadChanges, request: Request
 ) -> answers.ThreadAnswer:
-    """Change title, tags, preset, backend or the pin; what is not named stays."""
+    """Change title, tags, preset, backend, the pin or whether it is archived; what is not named stays."""
     note(request, user=body.user_id)
     changed = await threads.update_thread(
         home.THREADS, caller, thread_id, body.user_id, body.changes(), home.people
@@ -104,10 +145,14 @@ async def update_thread(
 
 @router.delete("/{thread_id}", responses=documented(404, 409))
 async def delete_thread(
-    home: Home, caller: Calling, thread_id: PathId, user_id: UserQuery = None
+    home: Home,
+    caller: Calling,
+    thread_id: PathId,
+    user_id: UserQuery = None,
+    memories: WhichMemories = "all",
 ) -> answers.ForgetAnswer:
     """Forget a thread and all of its turns. A text-free tombstone of each message stays."""
-    count = await forget.delete_thread(home.THREADS, caller, thread_id, user_id)
+    count = await forget.delete_thread(home.THREADS, caller, thread_id, user_id, memories)
     return answers.ForgetAnswer(thread_id=thread_id, forgotten=count)
 
 

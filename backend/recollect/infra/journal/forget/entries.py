@@ -4,6 +4,7 @@ import json
 import sqlite3
 from collections import defaultdict
 from collections.abc import Sequence
+from dataclasses import replace
 
 from recollect.domain.entries.entry import EntryChange, KnownEntry
 from recollect.domain.entries.links import left_behind, partners
@@ -18,6 +19,7 @@ from recollect.infra.journal.entry_rows import known_of, stored_entry
 from recollect.infra.journal.rows import named_rows
 
 _CAUSE = "what superseded it was forgotten"
+_KEPT = "the chat that it came from was deleted without it"
 
 CELLS_OF = """
 SELECT DISTINCT h.user_id, h.thread_id, c.memcell_id FROM entries e JOIN entry_sources s ON s.entry_pk = e.pk
@@ -52,6 +54,29 @@ def forget_derived(
     gone = [known_of(row) for row in named_rows(connection, citing, bound)]
     _forget_versions(connection, thread, turns)
     return remove_entries(connection, thread.space, gone, now)
+
+
+def keep_derived(connection: sqlite3.Connection, thread: ThreadRef, now: int, *, edited_only: bool) -> None:
+    """What came from a thread that is to be forgotten stays, without its sources there."""
+    bound = {"space": thread.space, "thread_key": thread_key(thread), "turns": None}
+    by_owner: defaultdict[str, list[KnownEntry]] = defaultdict(list)
+    for row in named_rows(connection, CITING, bound):
+        known = known_of(row)
+        if known.is_edited or not edited_only:
+            by_owner[known.owner].append(_without_thread(known, thread))
+    for owner, kept in by_owner.items():
+        change = EntryChange(thread.space, owner, "consolidation", _KEPT, put=tuple(kept))
+        EntryWriter(connection, change, now).apply()
+
+
+def _without_thread(known: KnownEntry, thread: ThreadRef) -> KnownEntry:
+    folder = f"threads/{file_name(thread.thread_id)}/"
+    places = (folder, f"users/{file_name(thread.user_id)}/{folder}")
+    links = tuple(link for link in known.entry.sources if not link.startswith(places))
+    sources = tuple(each for each in known.sources if each.thread_in(thread.space) != thread)
+    return replace(
+        known, entry=replace(known.entry, sources=links), sources=sources, cell=known.cell if sources else ""
+    )
 
 
 def remove_entries(

@@ -4,7 +4,7 @@ import json
 import sqlite3
 from collections.abc import Sequence
 
-from recollect.domain.forgetting import Derived, Forgotten, Task
+from recollect.domain.forgetting import Derived, Forgotten, Memories, Task
 from recollect.domain.identity import key_within_user, message_key, thread_key, turn_id
 from recollect.domain.job import ENTRIES, PURGE, TRANSCRIBE, cells_lane, chat_lane, entries_lane, vault_lane
 from recollect.domain.model import ThreadRef
@@ -15,7 +15,7 @@ from recollect.infra.journal.database import write_transaction
 from recollect.infra.journal.entry_changes import forget_entries_of
 from recollect.infra.journal.entry_rows import SELECT_ENTRIES, known_of
 from recollect.infra.journal.file_versions import retire_files, retire_version
-from recollect.infra.journal.forget.entries import forget_derived, remove_entries
+from recollect.infra.journal.forget.entries import forget_derived, keep_derived, remove_entries
 from recollect.infra.journal.forget.prompts import (
     add_tombstones,
     end_late_epochs,
@@ -31,9 +31,13 @@ from recollect.infra.journal.jobs import QueueingStore
 from recollect.infra.journal.rows import IS_THREAD, NewJob, named_rows, queue_jobs, thread_columns
 
 
-def forget_thread(connection: sqlite3.Connection, thread: ThreadRef, now: int) -> tuple[int, int]:
+def forget_thread(
+    connection: sqlite3.Connection, thread: ThreadRef, now: int, memories: Memories = "all"
+) -> tuple[int, int]:
     """Forget a thread with its turns. Returns how many turns, and when the purge is due."""
     (pk,) = thread_columns(connection, thread)
+    if memories != "all":
+        keep_derived(connection, thread, now, edited_only=memories == "made")
     derived = forget_derived(connection, thread, None, now)
     count, quoting = _forget_thread(connection, pk, thread, derived)
     task = Task(*thread, None, derived, now, tuple(quoting))
