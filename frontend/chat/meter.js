@@ -1,8 +1,9 @@
 // What a turn cost: tokens from the cache, tokens evaluated, the time to the first one, and why the cache missed.
 import { count, duration } from "../ui/times.js";
-import { html } from "../view.js";
+import { html, useState } from "../view.js";
 
 export function Meter({ receipt }) {
+  const [open, setOpen] = useState(false);
   const { cached_tokens: cached, evaluated_tokens: evaluated, prompt_tokens: prompt, time_to_first_token_ms: first } = receipt;
   const parts = [];
   if (typeof cached === "number") parts.push(["cached", count(cached)]);
@@ -11,11 +12,11 @@ export function Meter({ receipt }) {
   if (typeof first === "number") parts.push(["to the first token", duration(first)]);
   const missed = whyMissed(receipt);
   if (!parts.length && !missed) return null;
-  return html`<details class="meter">
+  return html`<details class="meter" onToggle=${(event) => setOpen(event.target.open)}>
     <summary class=${missed && !begins(receipt) ? "missed" : ""}>Cost</summary>
-    ${typeof cached === "number" && typeof evaluated === "number" && html`<${Share} cached=${cached} evaluated=${evaluated} />`}
-    ${parts.map(([label, value]) => html`<span><b>${value}</b> ${label}</span>`)}
-    ${missed && html`<span class=${begins(receipt) ? "" : "missed"}>${missed}</span>`}
+    ${open && typeof cached === "number" && typeof evaluated === "number" && html`<${Share} cached=${cached} evaluated=${evaluated} />`}
+    ${open && parts.map(([label, value]) => html`<span><b>${value}</b> ${label}</span>`)}
+    ${open && missed && html`<span class=${begins(receipt) ? "" : "missed"}>${missed}</span>`}
   </details>`;
 }
 
