@@ -21,7 +21,7 @@ from tests.processes import Server, StandInModel, recollect, recollect_json, wai
 from tests.stress.utils import SIGKILLED, covered, used_until_killed, verified
 
 BATCH = 3
-BY_COMMAND = tuple(name for name in FAIL_POINTS if name.startswith(("rebuild.", "restore.")))
+BY_COMMAND = tuple(name for name in FAIL_POINTS if name.startswith(("rebuild.", "restore.", "upgrade.")))
 BY_INDEX = tuple(name for name in FAIL_POINTS if name.startswith(("index.", "reindex.")))
 """The steps of `test_index_kills.py`."""
 BY_EDIT = tuple(name for name in FAIL_POINTS if name.startswith("edits."))
