@@ -143,6 +143,8 @@ class Memcell:
     turn_ids: tuple[str, ...]
     reason: str
     """What closed it: gap, topic, length, model, next (the user's next thread) or flush."""
+    links: tuple[str, ...] = field(default=(), compare=False)
+    """Where the memories made of it are, as links within the owner's folder. No part of what it is."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from types import MappingProxyType
 
-from recollect.domain.entries.entry import KnownEntry
+from recollect.domain.entries.entry import EPISODES, FACTS, FORESIGHT, KnownEntry
 from recollect.domain.identity import turn_number
 from recollect.domain.markdown.front_matter import write_time
 from recollect.domain.model import Entry
@@ -22,8 +22,13 @@ Links = Mapping[str, str]
 """The file of each entry, by id: its path within the owner's folder, without the ending."""
 NO_LINKS: Links = MappingProxyType({})
 
-_plain_path = re.compile(r"[^\[\]#^|%\"\s]+").fullmatch
+_PATH = r"[^\[\]#^|%\"\s]+"
+_plain_path = re.compile(_PATH).fullmatch
 _named = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
+LINKED_KINDS = (EPISODES, FACTS, FORESIGHT)
+"""Memories that a transcript links to, in this order."""
+ENTRY_LINK = rf"(?:{'|'.join(LINKED_KINDS)})/{_PATH}#\^{_named.pattern}"
+"""A link to one of them, as a transcript has it."""
 _list = re.compile(rf"{_named.pattern}(?:[\s,]+{_named.pattern})*").fullmatch
 _linked = re.compile(r"\[\[[^\[\]]*#\^([A-Za-z0-9][A-Za-z0-9_-]*)\]\]")
 
@@ -45,6 +50,14 @@ def linkable(owner: str, path: str) -> str | None:
     name = path.removeprefix(f"{owner}/").removesuffix(".md")
     return name if _plain_path(name) else None
 
+
+def entry_link(owner: str, path: str, entry_id: str) -> str | None:
+    """A link to an entry; None where its file or its id has a name that no link can hold."""
+    link = f"{path.removeprefix(f'{owner}/').removesuffix('.md')}#^{entry_id}"
+    return link if _entry_link(link) else None
+
+
+_entry_link = re.compile(ENTRY_LINK).fullmatch
 
 UNTIL = "until"
 MADE_OF = "made_of"

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast, get_args
 
+from recollect.domain.entries.links import ENTRY_LINK
 from recollect.domain.markdown.front_matter import (
     ANCHOR,
     FORMAT_VERSION,
@@ -36,11 +37,14 @@ from recollect.domain.markdown.sections import (
 )
 from recollect.domain.model import ROLES, JsonObject, Memcell, Role, Status, Thread, TranscriptPart, Turn
 
-_memcell = re.compile(rf"%% memcell ({ANCHOR}):((?: {ANCHOR})*)(?: · ({ANCHOR}))? %%").fullmatch
+_memcell = re.compile(
+    rf"%% memcell ({ANCHOR}):((?: {ANCHOR})*)(?: · ({ANCHOR}))? %%((?: \[\[{ENTRY_LINK}\]\])*)"
+).fullmatch
 _anchors = re.compile(ANCHOR).findall
+_links = re.compile(rf"\[\[({ENTRY_LINK})\]\]").findall
 
 
-def render_markers(part: TranscriptPart) -> dict[int, list[str]]:
+def render_markers(part: TranscriptPart, *, linked: bool) -> dict[int, list[str]]:
     """Markers by the index of the turn each one follows: the memcell's last turn, but never before an earlier marker.
 
     A memcell none of whose turns is here follows the marker before it, or precedes all turns (index -1).
@@ -51,7 +55,7 @@ def render_markers(part: TranscriptPart) -> dict[int, list[str]]:
     for memcell in part.memcells:
         last = memcell.turn_ids[-1] if memcell.turn_ids else ""
         place = max(place, places.get(last, -1))
-        markers.setdefault(place, []).append(_render_memcell(memcell))
+        markers.setdefault(place, []).append(_render_memcell(memcell, linked=linked))
     return markers
 
 
@@ -70,10 +74,11 @@ def read_markers(comments: Iterable[tuple[int, str]]) -> tuple[tuple[Memcell, ..
     return tuple(memcells.values()), problems
 
 
-def _render_memcell(memcell: Memcell) -> str:
+def _render_memcell(memcell: Memcell, *, linked: bool) -> str:
     turns = "".join(f" {write_anchor(turn_id)}" for turn_id in memcell.turn_ids)
     reason = f" · {write_anchor(memcell.reason)}" if memcell.reason else ""
-    return f"%% memcell {write_anchor(memcell.memcell_id)}:{turns}{reason} %%\n"
+    links = "".join(f" [[{link}]]" for link in memcell.links) if linked else ""
+    return f"%% memcell {write_anchor(memcell.memcell_id)}:{turns}{reason} %%{links}\n"
 
 
 def _read_memcell(comment: str) -> Memcell:
@@ -81,7 +86,8 @@ def _read_memcell(comment: str) -> Memcell:
     if not found:
         raise ValueError("this comment is not the marker of a memcell")
     turn_ids = tuple(map(read_text, _anchors(found[2])))
-    return Memcell(read_text(found[1]), turn_ids, read_text(found[3]) if found[3] else "")
+    reason = read_text(found[3]) if found[3] else ""
+    return Memcell(read_text(found[1]), turn_ids, reason, tuple(_links(found[4])))
 
 
 _KIND = "transcript"
@@ -215,9 +221,9 @@ class ParsedPart:
     """Those that neither the thread nor its turns give: a person's, or of an earlier title."""
 
 
-def render_part(part: TranscriptPart, version: int = READABLE_VERSION) -> str:
-    """The whole file. The same part gives the same bytes."""
-    markers = render_markers(part)
+def render_part(part: TranscriptPart, version: int = READABLE_VERSION, *, linked: bool = True) -> str:
+    """The whole file. The same part gives the same bytes. Version 1 has no links to memories."""
+    markers = render_markers(part, linked=linked and version > FORMAT_VERSION)
     header = render_front_matter(_header(part, version))
     blocks = [header, *markers.get(-1, ())]
     for place, turn in enumerate(part.turns):
@@ -227,8 +233,8 @@ def render_part(part: TranscriptPart, version: int = READABLE_VERSION) -> str:
 
 
 def is_rendered(text: str, part: TranscriptPart) -> bool:
-    """Whether a file holds exactly this part, in this version of the format or in the one before."""
-    return text in (render_part(part), render_part(part, FORMAT_VERSION))
+    """Whether a file holds exactly this part, in this version of the format or in one before: without links, or older."""
+    return text in (render_part(part), render_part(part, linked=False), render_part(part, FORMAT_VERSION))
 
 
 def render_turn(turn: Turn, version: int = READABLE_VERSION) -> str:

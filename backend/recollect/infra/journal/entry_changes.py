@@ -18,7 +18,7 @@ from recollect.domain.entries.entry import (
     KnownEntry,
     statement_key,
 )
-from recollect.domain.entries.links import origin_ids
+from recollect.domain.entries.links import LINKED_KINDS, origin_ids
 from recollect.domain.forgetting import (
     Derived,
     Task,
@@ -27,8 +27,9 @@ from recollect.domain.forgetting import (
     entry_line,
     entry_restored_line,
 )
-from recollect.domain.identity import turn_number
-from recollect.domain.job import DELETIONS, entries_lane
+from recollect.domain.identity import thread_key, turn_number
+from recollect.domain.job import DELETIONS, TRANSCRIBE, entries_lane, vault_lane
+from recollect.domain.model import ThreadRef
 from recollect.domain.paths import is_entry_path
 from recollect.errors import Conflict
 from recollect.infra.journal import entry_rows as places
@@ -71,6 +72,8 @@ WHERE t.thread_pk = {THREAD_PK} AND t.position = ?"""
 TOUCH = """
 INSERT INTO entry_files (path, space, owner) VALUES (?, ?, ?) ON CONFLICT (path) DO UPDATE SET revision = revision + 1"""
 
+UNTRANSCRIBE = f"UPDATE memcell SET transcribed = 0 WHERE thread_pk = {THREAD_PK} AND memcell_id = ?"
+
 ADD_GONE_CASE = "INSERT OR IGNORE INTO gone_cases (entry_id) VALUES (?)"
 
 ADD_DELETION = """
@@ -91,6 +94,8 @@ class EntryWriter:
     _deleted: list[KnownEntry] = field(default_factory=list)
     """What a person deletes is forgotten to the last byte."""
     _left: set[tuple[str, str]] = field(default_factory=set)
+    _relinked: set[tuple[ThreadRef, str]] = field(default_factory=set)
+    """Threads and their memcells whose links to memories change."""
 
     def apply(self) -> int | None:
         """Returns when the first job that follows is due."""
@@ -134,6 +139,7 @@ class EntryWriter:
         put_sources(self.connection, pk, known)
         if self.change.actor in ("person", "undo"):
             self._undelete(known)
+        self._relink(known)
         self._touch(path, known)
 
     def _undelete(self, known: KnownEntry) -> None:
@@ -164,6 +170,9 @@ class EntryWriter:
         )
         if path != before.path:
             self._leave(before)
+        if (path, known.cell) != (before.path, before.cell):
+            self._relink(before)
+            self._relink(known)
         self._touch(path, known)
 
     def _made_of_deleted(self) -> list[str]:
@@ -210,6 +219,7 @@ class EntryWriter:
             )
         if keep_deleted:
             self._record_deletion(before)
+        self._relink(before)
         self._leave(before)
 
     def _record_deletion(self, before: KnownEntry) -> None:
@@ -251,6 +261,22 @@ class EntryWriter:
             self._touched.add(path)
             self.connection.execute(TOUCH, (path, known.space, known.owner))
 
+    def _relink(self, known: KnownEntry) -> None:
+        """The transcript of the memcell that it was made of links to it."""
+        if known.cell and known.kind in LINKED_KINDS:
+            self._relinked |= {(source.thread_in(known.space), known.cell) for source in known.sources}
+
+    def _transcripts(self) -> list[NewJob]:
+        threads = [
+            thread
+            for thread, cell in sorted(self._relinked)
+            if self.connection.execute(UNTRANSCRIBE, (*thread, cell)).rowcount
+        ]
+        return [
+            NewJob(TRANSCRIBE, vault_lane(thread_key(thread)), thread.space, thread, self.now)
+            for thread in dict.fromkeys(threads)
+        ]
+
     def _queue(self) -> int | None:
         space = self.change.space
         thread = next((receipt.thread for receipt in self.change.receipts), None)
@@ -261,6 +287,7 @@ class EntryWriter:
         ]
         if self.change.deletions or (self.change.keep_deleted and self.change.remove):
             jobs.append(deletions_job(space, self.change.owner, self.now))
+        jobs += self._transcripts()
         if self._deleted:
             jobs.append(self._forgetting())
         if jobs:

@@ -2,13 +2,16 @@
 
 import json
 import sqlite3
+from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
+from recollect.domain.entries.links import LINKED_KINDS, entry_link
 from recollect.domain.identity import thread_key, turn_digest, turn_number
 from recollect.domain.job import TRANSCRIPT_EDITS, vault_lane
 from recollect.domain.model import Memcell, Note, ThreadRef, Turn
-from recollect.domain.paths import transcript_path
+from recollect.domain.paths import owner_folder, transcript_path
 from recollect.domain.vault_file import KnownPart, PlacedTurn, StoredPart, TranscriptState
 from recollect.errors import Unavailable
 from recollect.infra.journal.database import Database, read_transaction, write_transaction
@@ -37,6 +40,8 @@ from recollect.infra.journal.rows import (
 )
 
 _PARTS_AT_ONCE = 1000
+_MOST_LINKS = 20
+"""Of a memcell to its memories."""
 
 PARTS = "SELECT part, first_position, last_position, header_revision, digest, writing FROM transcript_parts"
 
@@ -58,6 +63,15 @@ FINAL_TURNS = f"""
 SELECT {TURN_COLUMNS} FROM turns u
 WHERE thread_pk = (SELECT pk FROM threads WHERE {IS_NAMED_THREAD})
     AND position < {FIRST_OPEN.format("u.thread_pk")}"""
+
+CELLS = f"""
+SELECT memcell_id, turn_ids_json, reason FROM memcell
+WHERE thread_pk = {THREAD_PK} AND last_position BETWEEN ? AND ? ORDER BY last_position"""
+
+MADE_OF_CELLS = f"""
+SELECT cell, entry_id, path FROM entries INDEXED BY entries_of_cell
+WHERE space = ? AND owner = ? AND cell IN (SELECT value FROM json_each(?)) AND cell != ''
+AND kind IN ({", ".join(f"'{kind}'" for kind in LINKED_KINDS)}) ORDER BY kind, entry_id"""
 
 REVISE_TURN = """
 UPDATE turns SET content = ?, sender_id = ?, reasoning = ?, digest = ?, edited = 1
@@ -112,14 +126,12 @@ class SqlTranscriptStore(FileVersions):
         )
         return [PlacedTurn(row["position"], turn_of(row)) for row in found]
 
-    async def cells(self, thread: ThreadRef, first: int, last: int) -> list[Memcell]:
-        """The memcells whose last turn stands between these places."""
-        found = await self._database.read(
-            f"SELECT memcell_id, turn_ids_json, reason FROM memcell WHERE thread_pk = {THREAD_PK}"
-            " AND last_position BETWEEN ? AND ? ORDER BY last_position",
-            (*thread, first, last),
-        )
-        return [memcell_of(row) for row in found]
+    @read_transaction
+    def cells(
+        self, connection: sqlite3.Connection, thread: ThreadRef, first: int, last: int
+    ) -> list[Memcell]:
+        """The memcells whose last turn stands between these places, with links to the memories made of them."""
+        return _linked_cells(connection, thread, first, last)
 
     async def parts(self, thread: ThreadRef) -> list[StoredPart]:
         found = await self._database.read(f"{PARTS} WHERE thread_pk = {THREAD_PK} ORDER BY part", thread)
@@ -152,8 +164,10 @@ class SqlTranscriptStore(FileVersions):
     def record(
         self, connection: sqlite3.Connection, thread: ThreadRef, part: StoredPart, cells: Sequence[Memcell]
     ) -> None:
-        """After the file is in place."""
+        """After the file is in place. A cell whose links changed since it was rendered is still to be written."""
         pk = thread_pk(connection, thread)
+        current = _linked_cells(connection, thread, part.first_position, part.last_position) if cells else []
+        links = {cell.memcell_id: cell.links for cell in current}
         connection.execute(
             "UPDATE transcript_parts SET first_position = ?, last_position = ?, header_revision = ?,"
             " digest = ?, writing = NULL WHERE thread_pk = ? AND part = ?",
@@ -161,7 +175,7 @@ class SqlTranscriptStore(FileVersions):
         )
         connection.executemany(
             "UPDATE memcell SET transcribed = 1 WHERE thread_pk = ? AND memcell_id = ?",
-            [(pk, cell.memcell_id) for cell in cells],
+            [(pk, cell.memcell_id) for cell in cells if links.get(cell.memcell_id) == cell.links],
         )
 
     async def forget_part(self, thread: ThreadRef, part: int) -> None:
@@ -241,6 +255,17 @@ class SqlTranscriptStore(FileVersions):
         )
         if busy:
             raise Unavailable("somebody is reading the journal; its log is emptied when they are done")
+
+
+def _linked_cells(connection: sqlite3.Connection, thread: ThreadRef, first: int, last: int) -> list[Memcell]:
+    cells = [memcell_of(row) for row in named_rows(connection, CELLS, (*thread, first, last))]
+    owner, links = owner_folder(thread.space, thread.user_id), defaultdict[str, list[str]](list)
+    for cell, entry_id, path in connection.execute(
+        MADE_OF_CELLS, (thread.space, owner, json.dumps([cell.memcell_id for cell in cells]))
+    ):
+        if len(links[cell]) < _MOST_LINKS and (link := entry_link(owner, path, entry_id)) is not None:
+            links[cell].append(link)
+    return [replace(cell, links=tuple(links[cell.memcell_id])) for cell in cells]
 
 
 def _known_part_of(row: Any) -> KnownPart:

@@ -180,7 +180,7 @@ def _insert_cells(
             [(pks[number], by_id[name].message_id) for number, name in zip(numbers, members, strict=True)],
             max(numbers),
             now,
-            transcribed=True,
+            transcribed=not cell.links,  # Whether these still lead anywhere is not known yet.
         )
     return celled
 

@@ -378,8 +378,8 @@ class Purges:
     async def _remove_copies_of_entries(self, owner: str, ids: tuple[str, ...]) -> None:
         for path in await self.threads.vault.list_files(owner):
             is_copy = ".conflict-" in path.rpartition("/")[2] or copied_path(path) is not None
-            if is_note(path) or not is_copy:
-                continue
+            if is_note(path) or "/threads/" in path or not is_copy:
+                continue  # A transcript has links to entries, not their words.
             found = await self.threads.vault.look(path)
             if found is not None and any(entry_id in found.text for entry_id in ids):
                 await self.threads.vault.remove_file(path, frozenset([found.digest]))

@@ -289,20 +289,26 @@ class Transcriber:
         cells = await self.store.cells(thread, part.first_position, last)
         text = await asyncio.to_thread(render_part, part_of(state.thread, part.part, turns, cells))
         digest = text_digest(text)
+        is_known = digest == part.digest
         part = replace(
             part,
             last_position=last,
             header_revision=state.header_revision,
             writing=part.announcing(digest),
         )
-        await self.store.announce(thread, part)
-        if insist:
-            await self.vault.write(_path(state, part), text, ours | {digest})
-        elif found := await self.vault.write_unless_foreign(_path(state, part), text, ours):
-            return found
+        if not (is_known and await self._holds(_path(state, part), digest)):
+            await self.store.announce(thread, part)
+            if insist:
+                await self.vault.write(_path(state, part), text, ours | {digest})
+            elif found := await self.vault.write_unless_foreign(_path(state, part), text, ours):
+                return found
         await self.store.record(thread, replace(part, digest=digest, writing=None), cells)
         self.fail_points.reach("transcribe.recorded")
         return None
+
+    async def _holds(self, path: str, digest: str) -> bool:
+        found = await self.vault.look(path)
+        return found is not None and found.digest == digest
 
 
 def part_of(thread: Thread, part: int, turns: list[PlacedTurn], cells: list[Memcell]) -> TranscriptPart:

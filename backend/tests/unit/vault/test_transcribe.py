@@ -7,9 +7,10 @@ from pathlib import Path
 import pytest
 
 from recollect.domain.boundary import memcell_id
+from recollect.domain.entries.entry import EPISODES, FACTS, EntryChange, KnownEntry, Source
 from recollect.domain.job import TRANSCRIBE, Job
 from recollect.domain.markdown.transcript import parse_part
-from recollect.domain.model import Append, Memcell, NewTurn, Thread, ThreadRef
+from recollect.domain.model import Append, Entry, Memcell, NewTurn, Thread, ThreadRef
 from recollect.domain.vault_file import PlacedTurn, StoredPart, VaultFile
 from recollect.errors import StorageUnavailable
 from recollect.failpoints import FailPoints
@@ -21,7 +22,8 @@ from tests.persons_vault import PersonsVault, new_vault
 from tests.unit.vault_house import purging
 
 JOB = Job(1, TRANSCRIBE, "lane", "default", "me", "t1")
-FOLDER = "default/users/me/threads/t1"
+ME = "default/users/me"
+FOLDER = f"{ME}/threads/t1"
 FIRST = f"{FOLDER}/0001.md"
 
 
@@ -86,6 +88,77 @@ async def test_a_memcell_closed_later_reaches_the_part_of_its_last_turn(
     cell = await close_all(journal)
     await run(journal, vault)
     assert parse_part(vault.files[FIRST]).memcells == (cell,)
+
+
+def made_of(cell: Memcell, kind: str, entry_id: str, when: int = START) -> KnownEntry:
+    entry = Entry(entry_id, "Rex", "Rex", when, ("threads/t1/0001#^t-1",), "facts, rules")
+    return KnownEntry("default", ME, kind, entry, (Source("me", "t1", "t-1"),), cell.memcell_id, "facts")
+
+
+async def change(journal: Journal, *put: KnownEntry, remove: Sequence[str] = ()) -> None:
+    known = [replace(each, revision=await revision_of(journal, each.entry_id)) for each in put]
+    what = EntryChange("default", ME, "extraction", "read", tuple(known), remove=tuple(remove))
+    await journal.entries.apply(what)
+
+
+async def revision_of(journal: Journal, entry_id: str) -> int:
+    known = await journal.entries.get("default", entry_id)
+    return 0 if known is None else known.revision
+
+
+def links_in(vault: PersonsVault) -> list[str]:
+    return [link for cell in parse_part(vault.files[FIRST]).memcells for link in cell.links]
+
+
+async def test_a_transcript_links_to_the_memories_made_of_it_as_long_as_they_are_there(
+    journal: Journal, vault: PersonsVault
+) -> None:
+    await add(journal, "a", "b")
+    cell = await close_all(journal)
+    await run(journal, vault)
+    await journal.execute("DELETE FROM jobs")
+    fact, episode = made_of(cell, FACTS, "fa-1"), made_of(cell, EPISODES, "ep-1")
+    await change(journal, fact, episode)
+    assert TRANSCRIBE in [job.kind for job in await journal.waiting()]
+    await run(journal, vault)
+    assert links_in(vault) == ["episodes/2026-05-08#^ep-1", "facts/2026-05-08#^fa-1"]
+    await journal.execute("DELETE FROM jobs")
+    await change(journal, replace(fact, entry=replace(fact.entry, text="Rex barks.")))
+    assert TRANSCRIBE not in [job.kind for job in await journal.waiting()], "the link is the same"
+    await change(journal, made_of(cell, FACTS, "fa-1", START + 86_400_000))
+    await run(journal, vault)
+    assert links_in(vault) == ["episodes/2026-05-08#^ep-1", "facts/2026-05-09#^fa-1"]
+    await change(journal, remove=["ep-1"])
+    await run(journal, vault)
+    assert links_in(vault) == ["facts/2026-05-09#^fa-1"]
+
+
+async def test_links_are_few_and_only_those_that_a_link_can_hold(
+    journal: Journal, vault: PersonsVault
+) -> None:
+    await add(journal, "a")
+    cell = await close_all(journal)
+    odd = replace(made_of(cell, EPISODES, "ep-0"), path=f"{ME}/episodes/my day.md")
+    await change(journal, odd, *(made_of(cell, FACTS, f"fa-{number:02}") for number in range(50)))
+    await run(journal, vault)
+    assert links_in(vault) == [f"facts/2026-05-08#^fa-{number:02}" for number in range(20)]
+
+
+async def test_a_memory_that_goes_while_the_transcript_is_written_loses_its_link_next_time(
+    journal: Journal, vault: PersonsVault
+) -> None:
+    class Late(SqlTranscriptStore):
+        async def announce(self, thread: ThreadRef, part: StoredPart) -> None:
+            await super().announce(thread, part)
+            await change(journal, remove=["fa-1"])
+
+    await add(journal, "a")
+    cell = await close_all(journal)
+    await change(journal, made_of(cell, FACTS, "fa-1"))
+    await run(journal, vault, Late(journal.database))
+    assert links_in(vault) == ["facts/2026-05-08#^fa-1"]
+    await run(journal, vault)
+    assert links_in(vault) == []
 
 
 async def test_running_twice_leaves_the_same_bytes(journal: Journal, vault: PersonsVault) -> None:

@@ -85,6 +85,9 @@ _turns = st.builds(
 )
 
 
+_LINKS = ("episodes/2026-05-08#^ep-3f9a2c71d0", "facts/2026-05-08-2#^fa-1", "foresight/plans#^fo-1")
+
+
 @st.composite
 def _parts(draw: st.DrawFn, at_least: int = 0) -> TranscriptPart:
     turns = draw(st.lists(_turns, min_size=at_least, max_size=3, unique_by=lambda turn: turn.turn_id))
@@ -94,6 +97,7 @@ def _parts(draw: st.DrawFn, at_least: int = 0) -> TranscriptPart:
         memcell_id=words,
         turn_ids=st.lists(turn_ids, max_size=4).map(tuple),
         reason=st.sampled_from(["gap", "topic", "flush"]) | texts,
+        links=st.lists(st.sampled_from(_LINKS), max_size=2, unique=True).map(tuple),
     )
     return TranscriptPart(
         draw(_threads),
@@ -134,6 +138,8 @@ def test_every_part_comes_back_exactly_though_an_editor_changed_its_line_ends(
             _in_file(part.thread, part.part), part.part, part.turns, part.memcells, (),
         )  # fmt: skip
         assert (parsed.unknown, parsed.aliases) == ((), ())
+        links = [memcell.links if version > 1 else () for memcell in part.memcells]
+        assert [memcell.links for memcell in parsed.memcells] == links
     assert is_rendered(text, part)
 
 
@@ -187,6 +193,16 @@ def test_a_part_has_the_form_that_people_know() -> None:
 def test_a_memcell_may_begin_in_an_earlier_part() -> None:
     part = TranscriptPart(THREAD, 2, (LATER,), (Memcell("c-2", ("t-13", "t-14"), "flush"),))
     assert parse_part(render_part(part)).memcells == part.memcells
+
+
+def test_a_memcell_links_to_the_memories_made_of_it_and_files_without_the_links_are_sound() -> None:
+    cell = replace(PART.memcells[0], links=_LINKS[:2])
+    linked = replace(PART, memcells=(cell,))
+    marker = "%% memcell c-9a1f04: t-12 t-13 · gap %%"
+    assert f"\n{marker} [[{_LINKS[0]}]] [[{_LINKS[1]}]]\n" in render_part(linked)
+    assert all(is_rendered(render_part(PART, version), linked) for version in (1, 2))
+    assert not is_rendered(render_part(linked), PART)
+    assert len(parse_part(_damaged(linked, _LINKS[0], "notes/mine#^x")).problems) == 1
 
 
 def test_the_sample_in_the_design_is_read() -> None:
