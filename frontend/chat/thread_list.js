@@ -24,6 +24,14 @@ const PAGE = 100;
 const MOST_FOUND = 20;
 const TYPING_MS = 200;
 
+/** The lists there are: what each is asked for, and what it says where it is empty. */
+const LISTS = {
+  chats: { filter: { archived: false, one_shot: false }, nothing: "No chats yet." },
+  api: { filter: { archived: false, one_shot: true }, nothing: "No single calls through the API.", label: "API", icon: "code" },
+  archived: { filter: { archived: true }, nothing: "Nothing is archived.", label: "Archived", icon: "archive" },
+};
+const OTHERS = ["api", "archived"];
+
 export function ThreadList({ selected, onSelect, onOpen, onCount }) {
   const { user } = useSession();
   const [typed, setTyped] = useState("");
@@ -33,12 +41,13 @@ export function ThreadList({ selected, onSelect, onOpen, onCount }) {
     requestAnimationFrame(() => field.current.focus());
   });
   const words = useSettled(typed.trim(), TYPING_MS);
-  const [archived, setArchived] = useState(false);
-  const list = usePages((after, signal) => readPage(user, words, archived, after, signal), [user, words, archived]);
-  useChanges(list, user, words, archived);
+  const [shown, setShown] = useState("chats");
+  const { filter, nothing } = LISTS[shown];
+  const list = usePages((after, signal) => readPage(user, words, filter, after, signal), [user, words, filter]);
+  useChanges(list, user, words, filter);
   useEffect(() => {
-    if (!list.loading && !list.error && !words && !archived) onCount(list.items.length);
-  }, [list.loading, list.items.length, words, archived]);
+    if (!list.loading && !list.error && !words && shown === "chats") onCount(list.items.length);
+  }, [list.loading, list.items.length, words, shown]);
   const items = useMemo(() => (words ? list.items : withGroups(list.items)), [words, list.items]);
 
   const row = useCallback((item) => item.heading ? html`<h2 class="thread-group">${item.heading}</h2>` : html`<${Row} item=${item} selected=${item.thread_id === selected} onSelect=${onSelect} />`, [selected, onSelect]);
@@ -57,29 +66,33 @@ export function ThreadList({ selected, onSelect, onOpen, onCount }) {
         : html`<${VirtualList} label="Chats" items=${items} keyOf=${keyOf} rowHeight=${heightOf} isHeading=${isHeading} row=${row} onEnd=${list.loadMore}>
             ${list.error && html`<${Problem} error=${list.error} onRetry=${list.more ? list.loadMore : list.reload} />`}
             ${list.loading && !list.items.length && html`<${Loading} />`}
-            ${!list.loading && !list.items.length && html`<p class="nothing">${words ? "Nothing found." : archived ? "Nothing is archived." : "No chats yet."}</p>`}
+            ${!list.loading && !list.items.length && html`<p class="nothing">${words ? "Nothing found." : nothing}</p>`}
           <//>`}
     </div>
-    <button class="quiet small archived-button" aria-pressed=${archived} onClick=${() => setArchived(!archived)}><${Icon} name="archive" size=${16} />Archived</button>
+    <div class="other-lists">
+      ${OTHERS.map((name) => html`<button class="quiet small" aria-pressed=${shown === name} onClick=${() => setShown(shown === name ? "chats" : name)}><${Icon} name=${LISTS[name].icon} size=${16} />${LISTS[name].label}</button>`)}
+    </div>
   </div>`;
 }
 
 /** A thread that changed takes its new place; the rest of the list stays where it is. */
-function useChanges({ items, more, reload, setItems }, user, words, archived) {
+function useChanges({ items, more, reload, setItems }, user, words, filter) {
   useEffect(
     () =>
       onThreadChanged(async ({ threadId }) => {
         if (words) return reload();
         try {
           const thread = await readThread(threadId, user);
-          return setItems((before) => placed(before.filter((item) => item.thread_id !== threadId), thread?.archived === archived ? thread : null, more));
+          return setItems((before) => placed(before.filter((item) => item.thread_id !== threadId), thread && isListed(thread, filter) ? thread : null, more));
         } catch (error) {
           return toast(error);
         }
       }),
-    [items, more, reload, user, words, archived],
+    [items, more, reload, user, words, filter],
   );
 }
+
+const isListed = (thread, filter) => Object.entries(filter).every(([name, value]) => thread[name] === value);
 
 /** Null for one that is gone: it leaves the list. */
 const readThread = (threadId, user) =>
@@ -105,9 +118,9 @@ const keyOf = (item) => item.key ?? item.thread_id;
 const isHeading = (item) => item.heading !== undefined;
 const heightOf = (item) => (isHeading(item) ? HEADING : ROW);
 
-/** Found by words: archived ones, too. */
-async function readPage(user, words, archived, after, signal) {
-  const query = { user_id: user, order: "recent", title: words, archived: words ? null : archived, limit: PAGE, after };
+/** Words find what is in any of the lists. */
+async function readPage(user, words, filter, after, signal) {
+  const query = { user_id: user, order: "recent", title: words, ...(words ? {} : filter), limit: PAGE, after };
   const { threads, next } = await get(apiPath("threads"), query, { signal });
   if (!words || next || after) return { items: threads, next };
   return { items: [...threads, ...(await saidIn(user, words, signal))], next: null };

@@ -37,6 +37,7 @@ const PATHS = {
   lock: "M6 11h12v9H6zM8.5 11V8a3.5 3.5 0 0 1 7 0v3",
   keyboard: "M3 6.5h18v11H3zM6.5 10h.01M10 10h.01M13.5 10h.01M17 10h.01M7.5 14h9",
   archive: "M4 4.5h16V9H4zM5.5 9v10.5h13V9M10 12.5h4",
+  code: "M8.5 7 3.5 12l5 5M15.5 7l5 5-5 5",
   upload: "M12 16V5M7 9.5 12 4.5l5 5M4.5 16v3.5h15V16",
 };
 

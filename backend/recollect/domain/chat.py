@@ -40,6 +40,8 @@ class ChatRequest:
     choices: int = 1
     system_texts: tuple[str, ...] | None = None
     """A client's own system messages, in place of the preset's instructions."""
+    one_shot: bool = False
+    """If it opens a thread: nobody named that, and nothing is said in it but this."""
     resent: bytes | None = None
     """Digest of everything sent, for clients that resend their history: the new part differs between retries."""
 

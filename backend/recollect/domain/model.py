@@ -65,6 +65,8 @@ class Thread:
     turn_count: int = 0
     pinned: bool = False
     archived: bool = False
+    one_shot: bool = False
+    """A single call of a client that named no thread. It ends when the user says more, or names or pins it."""
 
     @property
     def ref(self) -> ThreadRef:
@@ -99,6 +101,8 @@ class Append:
     user_id: str | None = None
     agent_id: str | None = None
     tags: tuple[str, ...] = ()
+    one_shot: bool = False
+    """Of a thread that this opens."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -90,7 +90,12 @@ async def owned_thread(
 
 
 async def list_threads(
-    threads: SqlThreadStore, caller: Caller, user_id: str | None, limit: int, after: str | None
+    threads: SqlThreadStore,
+    caller: Caller,
+    user_id: str | None,
+    limit: int,
+    after: str | None,
+    one_shot: bool | None = None,
 ) -> list[Thread]:
     """The oldest first; `after` is the mark of the last thread of the page before, or its id."""
     acting = caller.acting_for(user_id)
@@ -98,7 +103,9 @@ async def list_threads(
     if after is not None:
         owner, thread_id = _marked(after) or (acting, after)
         last = (await owned_thread(threads, caller, thread_id, acting or owner)).ref
-    return await threads.list_threads(space=caller.space, user_id=acting, limit=limit, after=last)
+    return await threads.list_threads(
+        space=caller.space, user_id=acting, one_shot=one_shot, limit=limit, after=last
+    )
 
 
 def page_mark(thread: Thread) -> str:
@@ -126,6 +133,7 @@ async def recent_threads(
     limit: int,
     after: str | None,
     archived: bool | None = None,
+    one_shot: bool | None = None,
 ) -> list[Thread]:
     """Pinned ones first, then the last used first. Raises InvalidInput where `after` marks no page's end."""
     acting = caller.acting_for(user_id)
@@ -134,7 +142,13 @@ async def recent_threads(
     except ValueError as error:
         raise InvalidInput("after: must be `next` of the page before", field="after") from error
     return await threads.recent_threads(
-        space=caller.space, user_id=acting, words=words, archived=archived, limit=limit, after=place
+        space=caller.space,
+        user_id=acting,
+        words=words,
+        archived=archived,
+        one_shot=one_shot,
+        limit=limit,
+        after=place,
     )
 
 

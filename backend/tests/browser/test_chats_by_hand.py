@@ -108,6 +108,26 @@ def test_a_chat_is_archived_found_and_brought_back(site: Site, visit: Visits) ->
     expect(chats.get_by_role("link")).to_have_count(2)
 
 
+def test_a_single_call_through_the_api_is_listed_apart_until_it_goes_on(site: Site, visit: Visits) -> None:
+    asked = {"model": "recollect", "messages": [{"role": "user", "content": "What is a fjord?"}]}
+    called = site.client.post("/v1/chat/completions", json=asked, headers={"X-Recollect-User": "apia"})
+    thread = called.raise_for_status().headers["X-Recollect-Thread"]
+    site.post("threads", thread_id="Talk", user_id="apia", title="Talk")
+    page = visit(site, "apia").open("chat")
+    chats = page.get_by_role("list", name="Chats")
+    expect(chats.get_by_role("link")).to_have_text([re.compile("Talk")])
+    page.get_by_role("button", name="API", exact=True).click()
+    expect(chats.get_by_role("link")).to_have_attribute("href", re.compile(thread))
+    assert grave_problems(page) == []
+    chats.get_by_role("link").click()
+    expect(page.get_by_role("log")).to_contain_text("What is a fjord?")
+    page.get_by_role("textbox", name="Message").fill("And a delta?")
+    page.keyboard.press("Enter")
+    expect(page.get_by_text("No single calls through the API.")).to_be_visible()
+    page.get_by_role("button", name="API", exact=True).click()
+    expect(chats.get_by_role("link")).to_have_count(2)
+
+
 @pytest.mark.slow
 def test_a_chat_is_exported_as_markdown_and_as_json(site: Site, visit: Visits) -> None:
     site.post("threads", thread_id="exa-1", user_id="exa", title="Trip / plans")

@@ -116,6 +116,7 @@ def _header(part: TranscriptPart, version: int) -> dict[str, Scalar | tuple[str,
             "backend": thread.backend,
             "pinned": thread.pinned or None,
             "archived": thread.archived or None,
+            "one_shot": thread.one_shot or None,
             "incognito": thread.incognito or None,
         }
         properties |= {key: value for key, value in optional.items() if value is not None}
@@ -161,6 +162,7 @@ def read_thread(mapping: Mapping[str, Any], part: int) -> Thread:
         incognito=_read_flag(first, "incognito"),
         pinned=_read_flag(first, "pinned"),
         archived=_read_flag(first, "archived"),
+        one_shot=_read_flag(first, "one_shot"),
     )
 
 
@@ -187,7 +189,8 @@ def _read_list(mapping: Mapping[str, Any], key: str) -> tuple[str, ...]:
 
 _HEADER_KEYS = frozenset([
     "recollect", "kind", "space", "owner", "thread", "part", "aliases",
-    "created", "agent", "title", "tags", "preset", "backend", "pinned", "archived", "incognito",
+    "created", "agent", "title", "tags", "preset", "backend", "pinned", "archived", "one_shot",
+    "incognito",
 ])  # fmt: skip
 _YES = "yes"
 _FIELDS = {

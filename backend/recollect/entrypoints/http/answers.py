@@ -52,6 +52,7 @@ class ThreadAnswer(Answer):
     turn_count: int
     pinned: bool
     archived: bool
+    one_shot: bool
 
 
 class WaitingAnswer(Answer):

@@ -30,6 +30,7 @@ from recollect.infra.journal.turns import (
     INSERT_TURNS,
     ThreadHead,
     close_others,
+    end_one_shot,
     find_or_create,
     make_message_id,
     turn_row,
@@ -96,7 +97,9 @@ def accept(
     given_turns = (*asked.earlier, *asked.turns)
     first = given_turns[0].timestamp if given_turns else now
     anchor = NewTurn("assistant", "", first, "assistant", status="queued")
-    append = Append(space, asked.thread_id, given_turns or (anchor,), asked.user_id, None, asked.tags)
+    append = Append(
+        space, asked.thread_id, given_turns or (anchor,), asked.user_id, None, asked.tags, asked.one_shot
+    )
     head = find_or_create(connection, append, now)
     if head.is_new and not given_turns:
         raise NotFound(f"there is no thread {asked.thread_id!r}")
@@ -126,6 +129,7 @@ def accept(
         new_rows.append(turn_row(head.pk, position, message_id, turn, reason, now, digest))
         turns.append(_stored(turn, position, message_id, reason))
     insert_rows(connection, INSERT_TURNS, new_rows)
+    end_one_shot(connection, head, before)
     is_buffered = any(turn.skip_reason is None for turn in turns)
     if is_buffered:
         connection.execute(BUFFER_NEW_TURNS, (space, asked.thread_id, head.pk, before))

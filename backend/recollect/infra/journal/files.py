@@ -282,6 +282,8 @@ def _revise_header(connection: sqlite3.Connection, thread_pk: int, header: Mappi
     columns = {"title": header.get("title"), "tags_json": dumped(list(header.get("tags", ())))}
     named = [name for name in columns if name.removesuffix("_json") in header]
     assignments = "".join(f"{name} = :{name}, " for name in named)
+    if columns["title"]:
+        assignments += "one_shot = 0, "
     connection.execute(
         f"UPDATE threads SET {assignments}header_revision = header_revision + 1 WHERE pk = :pk",
         {**{name: columns[name] for name in named}, "pk": thread_pk},

@@ -11,7 +11,7 @@ from recollect.domain.model import DEFAULT_USER, JsonObject, Memcell, Thread, Th
 from recollect.domain.strategy import CAUSES
 from recollect.errors import AmbiguousThread, NotFound
 
-THREAD_COLUMNS = "space, thread_id, user_id, agent_id, title, tags_json, preset, backend, incognito, created, updated, turn_count, pinned, archived"
+THREAD_COLUMNS = "space, thread_id, user_id, agent_id, title, tags_json, preset, backend, incognito, created, updated, turn_count, pinned, archived, one_shot"
 TURN_COLUMNS = (
     "position, message_id, role, sender_id, content, parts_json, tool_calls_json, tool_call_id, reasoning, "
     "parent_id, model, timestamp, status, skip_reason, edited"
@@ -89,6 +89,7 @@ def thread_of(row: Mapping[str, Any]) -> Thread:
         incognito=bool(row["incognito"]),
         pinned=bool(row["pinned"]),
         archived=bool(row["archived"]),
+        one_shot=bool(row["one_shot"]),
     )
 
 

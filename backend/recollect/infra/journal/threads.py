@@ -40,6 +40,7 @@ from recollect.infra.journal.turns import append_turns, insert_thread, transcrip
 
 DEFAULT_SPACE = "default"
 _EVERYTHING = -1
+_ONE_SHOT = {None: "", True: " AND one_shot", False: " AND NOT one_shot"}
 
 _TURNS = f"""
 SELECT {TURN_COLUMNS} FROM turns
@@ -90,11 +91,12 @@ class SqlThreadStore(QueueingStore):
         *,
         space: str = DEFAULT_SPACE,
         user_id: str | None = None,
+        one_shot: bool | None = None,
         limit: int | None = None,
         after: ThreadRef | None = None,
     ) -> list[Thread]:
-        """Oldest first; `after` is the last thread of the page before."""
-        sql = f"SELECT {THREAD_COLUMNS} FROM threads WHERE space = :space"
+        """Oldest first; `after` is the last thread of the page before. With `one_shot` only those that are, or are not."""
+        sql = f"SELECT {THREAD_COLUMNS} FROM threads WHERE space = :space{_ONE_SHOT[one_shot]}"
         if user_id is not None:
             sql += " AND user_id = :user_id"
         if after is not None:
@@ -112,14 +114,15 @@ class SqlThreadStore(QueueingStore):
         user_id: str | None = None,
         words: str | None = None,
         archived: bool | None = None,
+        one_shot: bool | None = None,
         limit: int,
         after: ThreadCursor | None = None,
     ) -> list[Thread]:
         """Pinned ones first, then the last used first. With `words`, those whose title holds them, in any case.
 
-        With `archived` only those that are, or are not.
+        With `archived` or `one_shot` only those that are, or are not.
         """
-        sql = f"SELECT {THREAD_COLUMNS} FROM threads WHERE space = :space"
+        sql = f"SELECT {THREAD_COLUMNS} FROM threads WHERE space = :space{_ONE_SHOT[one_shot]}"
         bound: dict[str, Any] = {"space": space, "limit": limit}
         if user_id is not None:
             sql, bound["user_id"] = f"{sql} AND user_id = :user_id", user_id
@@ -215,13 +218,18 @@ class SqlThreadStore(QueueingStore):
         return await self._existing(thread.ref)
 
     async def update(self, thread: ThreadRef, changes: dict[str, Any]) -> Thread:
-        """Change title, tags, preset, backend, the pin or whether it is archived; the transcript follows."""
+        """Change title, tags, preset, backend, the pin or whether it is archived; the transcript follows.
+
+        What gets a title or a pin is no one-shot call any more.
+        """
         columns = {name: dumped(value) if name == "tags" else value for name, value in changes.items()}
         assignments = "".join(
             f"{'tags_json' if name == 'tags' else name} = :{name}, "
             for name in columns
             if name in {"title", "tags", "preset", "backend", "pinned", "archived"}
         )
+        if changes.get("title") or changes.get("pinned"):
+            assignments += "one_shot = 0, "
 
         def update(connection: sqlite3.Connection) -> int | None:
             changed = connection.execute(

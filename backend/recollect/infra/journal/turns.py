@@ -3,7 +3,7 @@
 import json
 import sqlite3
 from collections.abc import Sequence, Set
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from recollect.domain import identity
@@ -25,7 +25,7 @@ from recollect.infra.journal.rows import (
 MAX_TAGS = 100
 
 FIND_THREAD = f"""
-SELECT pk, agent_id, tags_json, incognito, last_number, unasked, forgotten, lookalikes, (
+SELECT pk, agent_id, tags_json, incognito, one_shot, last_number, unasked, forgotten, lookalikes, (
     SELECT status FROM turns WHERE thread_pk = h.pk ORDER BY position DESC LIMIT 1
 ), EXISTS (SELECT 1 FROM epochs WHERE thread_pk = h.pk)
 FROM threads h WHERE {IS_THREAD}"""
@@ -48,6 +48,10 @@ ADVANCE_THREAD = """
 UPDATE threads SET last_number = ?, turn_count = turn_count + ?, unasked = unasked + ?, lookalikes = ?, updated = ?,
     closes_at = coalesce(?, closes_at)
 WHERE pk = ?"""
+
+END_ONE_SHOT = """
+UPDATE threads SET one_shot = 0, header_revision = header_revision + 1
+WHERE pk = :pk AND EXISTS (SELECT 1 FROM turns WHERE thread_pk = :pk AND position > :before AND role = 'user')"""
 
 IS_OPEN = "EXISTS (SELECT 1 FROM turns WHERE thread_pk = h.pk AND status IN ('queued', 'streaming'))"
 """A thread is not closed while an answer is streaming."""
@@ -79,6 +83,8 @@ class ThreadHead:
     """Of its last turn."""
     is_chat: bool = False
     """Whether a model has answered in it."""
+    one_shot: bool = False
+    """Whether it has held one call alone until now."""
     changed: bool = False
     """Whether the transcript's header must be rewritten."""
 
@@ -112,6 +118,7 @@ def append_turns(
     if not accepted:
         return (receipts, head.ref), _nothing_new(connection, head, now, schedule)
     insert_rows(connection, INSERT_TURNS, accepted)
+    end_one_shot(connection, head, first_number)
     connection.execute(BUFFER_NEW_TURNS, (append.space, append.thread_id, head.pk, first_number))
     is_buffered = any(item.is_searched for item in known.values() if item.position > first_number)
     closes_at = now + (schedule.quiet_ms if head.is_chat else schedule.gap_ms) if is_buffered else None
@@ -123,6 +130,12 @@ def append_turns(
     is_first = is_buffered and (first_number == 0 or head.is_new)
     closing = close_others(connection, head, now, schedule) if is_first else None
     return (receipts, head.ref), due if closing is None else min(due, closing)
+
+
+def end_one_shot(connection: sqlite3.Connection, head: ThreadHead, before: int) -> None:
+    """A user's message after the call that opened a thread makes it a conversation."""
+    if head.one_shot:
+        connection.execute(END_ONE_SHOT, {"pk": head.pk, "before": before})
 
 
 def _nothing_new(
@@ -161,12 +174,10 @@ def find_or_create(connection: sqlite3.Connection, append: Append, now: int) -> 
         thread = Thread(
             ref.space, ref.thread_id, ref.user_id, created, now, append.agent_id, tags=unique(append.tags)
         )
-        return insert_thread(connection, thread)
-    pk, agent_id, tags_json, incognito, last_number, unasked, forgotten, lookalikes, last_status, is_chat = (
-        row
-    )
-    head = ThreadHead(pk, ref, bool(incognito), last_number, unasked, forgotten, lookalikes)
-    head.last_status, head.is_chat = last_status, bool(is_chat)
+        return insert_thread(connection, replace(thread, one_shot=append.one_shot))
+    pk, agent_id, tags_json, incognito, one_shot, *counts, last_status, is_chat = row
+    head = ThreadHead(pk, ref, bool(incognito), *counts)
+    head.last_status, head.is_chat, head.one_shot = last_status, bool(is_chat), bool(one_shot)
     if append.tags or (append.agent_id and agent_id is None):
         head.changed = _merge_header(connection, pk, tags_json, append)
     return head
@@ -183,7 +194,7 @@ def insert_thread(
     row = (
         thread.space, thread.thread_id, thread.user_id, thread.agent_id, thread.title, dumped(thread.tags),
         thread.preset, thread.backend, int(thread.incognito), thread.created, thread.updated, thread.turn_count,
-        int(thread.pinned), int(thread.archived), last_number, forgotten, lookalikes,
+        int(thread.pinned), int(thread.archived), int(thread.one_shot), last_number, forgotten, lookalikes,
     )  # fmt: skip
     insert = f"INSERT INTO threads ({THREAD_COLUMNS}, last_number, forgotten, lookalikes)"
     ((pk,),) = connection.execute(

@@ -101,12 +101,14 @@ class HistoryMatching:
             placed = placed or await self._matched(owner, told, digest, resent.request.key)
         placed = placed or _opened(_new_id(owner, resent.request.key, digest), messages)
         await self._refuse_orphans(owner, placed, resent)
+        examples = max(placed.examples, _named_examples(placed, resent))
         request = replace(
             resent.request,
             thread_id=placed.thread_id,
             turns=placed.turns,
             earlier=placed.earlier,
-            examples=max(placed.examples, _named_examples(placed, resent)),
+            examples=examples,
+            one_shot=resent.thread_id is None and resent.chat_id is None and len(placed.earlier) == examples,
             parent_id=placed.parent_id,
             user_id=owner.user_id,
             resent=digest,

@@ -1,6 +1,9 @@
 """The threads of clients that keep their history themselves: recognised, named, and asked again."""
 
+import re
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 from urllib.parse import quote
 
 import openai
@@ -282,6 +285,130 @@ def test_a_message_edited_in_the_vault_keeps_its_client_in_the_thread(
     assert "called Tiger" in str(engine.chats()[-1]["messages"])
     assert resending.say("Once more?").thread == thread
     assert len(turns(server.client, thread)) == 6
+
+
+# --- single calls that name no thread ------------------------------------------------------------------------
+
+
+def listed(server: Server, user: str, **query: Any) -> list[str]:
+    answer = server.client.get("/api/v1/threads", params={"user_id": user, **query}).raise_for_status()
+    return [thread["thread_id"] for thread in answer.json()["threads"]]
+
+
+def lists(server: Server, user: str) -> tuple[list[str], list[str]]:
+    """A user's conversations, and the threads of single calls: equal in both orders of the list."""
+    conversations, calls = [
+        sorted(listed(server, user, one_shot=one_shot, order="recent")) for one_shot in (False, True)
+    ]
+    assert sorted(listed(server, user, one_shot=False)) == conversations
+    assert sorted(listed(server, user, one_shot=True)) == calls
+    assert sorted(listed(server, user)) == sorted([*conversations, *calls])
+    return conversations, calls
+
+
+def test_calls_that_name_no_thread_are_listed_apart(client: OpenAI, server: Server, user: str) -> None:
+    question = [system_says("Be brief."), user_says("What is the capital of Portugal?")]
+    calls = [ask(client, question).thread for _ in range(2)]
+    examples = [
+        {"role": "user", "name": "example_user", "content": "Spain?"},
+        {"role": "assistant", "name": "example_assistant", "content": "Madrid"},
+    ]
+    calls.append(ask(client, [*examples, user_says("Portugal?")]).thread)
+    assert lists(server, user) == ([], sorted(calls))
+    thread = server.client.get(thread_path(calls[0]), params={"user_id": user}).json()
+    assert thread["one_shot"] is True
+    counts = server.client.get("/api/v1/coverage", params={"session_id": calls[0]}).json()
+    assert (counts["messages"], counts["skipped"]) == (2, 0), "they are remembered like all else"
+
+
+@pytest.mark.parametrize(
+    ("fields", "before"),
+    [
+        ({"headers": {"X-Recollect-Thread": "by header"}}, []),
+        ({"headers": {"X-OpenWebUI-Chat-Id": "by chat"}}, []),
+        ({"metadata": {"thread_id": "by metadata"}}, []),
+        ({}, [user_says("Hello from elsewhere"), assistant_says("Hello!")]),
+    ],
+    ids=["header", "chat id", "metadata", "a conversation that was brought along"],
+)
+def test_what_is_named_or_is_a_conversation_is_no_single_call(
+    client: OpenAI, server: Server, user: str, fields: Json, before: list[Json]
+) -> None:
+    answered = ask(client, [*before, user_says("What is the capital of Portugal?")], **fields)
+    assert lists(server, user) == ([answered.thread], [])
+
+
+def by_native_chat(server: Server, thread: str, user: str) -> None:
+    say(server.client, thread, "And of Spain?", user_id=user)
+
+
+def by_add(server: Server, thread: str, user: str) -> None:
+    said = {"role": "user", "sender_id": user, "content": "And of Spain?", "timestamp": 1_778_227_200_000}
+    body = {"session_id": thread, "user_id": user, "messages": [said]}
+    server.client.post("/api/v1/memory/add", json=body).raise_for_status()
+
+
+def by_title(server: Server, thread: str, user: str) -> None:
+    server.client.patch(thread_path(thread), json={"user_id": user, "title": "Cities"}).raise_for_status()
+
+
+def by_pin(server: Server, thread: str, user: str) -> None:
+    server.client.patch(thread_path(thread), json={"user_id": user, "pinned": True}).raise_for_status()
+
+
+@pytest.mark.parametrize("change", [by_native_chat, by_add, by_title, by_pin])
+def test_a_single_call_that_somebody_goes_on_with_or_keeps_is_a_conversation(
+    client: OpenAI, server: Server, user: str, change: Callable[[Server, str, str], None]
+) -> None:
+    thread = ask(client, [user_says("What is the capital of Portugal?")]).thread
+    change(server, thread, user)
+    assert lists(server, user) == ([thread], [])
+
+
+def test_only_words_of_the_user_make_a_single_call_a_conversation(
+    resending: ResendingClient, client: OpenAI, server: Server, user: str
+) -> None:
+    first = resending.say("What is the capital of Portugal?")
+    path = thread_path(first.thread)
+    changes = {"user_id": user, "pinned": False, "tags": ["trial"], "title": None}
+    server.client.patch(path, json=changes).raise_for_status()
+    answered = {"user_id": user, "role": "assistant", "content": "Lisbon, I should add."}
+    server.client.post(f"{path}/turns", json=answered).raise_for_status()
+    assert lists(server, user) == ([], [first.thread])
+    (written,) = wait_until(lambda: parts_with(server, "Lisbon, I should add."), "it is written")
+    assert "one_shot: true" in written.read_text(encoding="utf-8")
+    named = {"X-Recollect-Thread": quote(first.thread)}
+    ask(client, [user_says("And of Spain?")], headers=named)
+    assert lists(server, user) == ([first.thread], [])
+    wait_until(lambda: "one_shot" not in written.read_text(encoding="utf-8"), "the transcript follows")
+
+
+def test_a_client_that_resends_its_history_leaves_the_list_of_single_calls(
+    resending: ResendingClient, server: Server, user: str
+) -> None:
+    thread = resending.say("What is the capital of Portugal?").thread
+    assert lists(server, user) == ([], [thread])
+    assert resending.say("And of Spain?").thread == thread
+    assert lists(server, user) == ([thread], [])
+
+
+def test_a_single_call_whose_transcript_gets_a_title_is_a_conversation(
+    client: OpenAI, server: Server, user: str
+) -> None:
+    words = "What is the capital of Slovenia?"
+    thread = ask(client, [user_says(words)]).thread
+    (path,) = wait_until(lambda: parts_with(server, f"You said: {words}"), "all of it is written")
+    # The title that a model gives comes after it, and leaves the thread among the calls.
+    text = wait_until(lambda: titled(path), "it has a title")
+    assert lists(server, user) == ([], [thread])
+    path.write_text(re.sub("\ntitle: .*", "\ntitle: Capitals", text), encoding="utf-8")
+    wait_until(lambda: listed(server, user, one_shot=False) == [thread], "the edit is taken in")
+
+
+def titled(path: Path) -> str:
+    """The text of a transcript that has a title; empty until then."""
+    text = path.read_text(encoding="utf-8")
+    return text if "\ntitle: " in text else ""
 
 
 def parts_with(server: Server, words: str) -> list[Path]:

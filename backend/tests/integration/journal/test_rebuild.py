@@ -15,10 +15,11 @@ import httpx2
 import pytest
 
 from recollect.app import App
-from recollect.domain.model import Coverage, Thread, ThreadRef, Turn
+from recollect.domain.model import Append, Coverage, NewTurn, Thread, ThreadRef, Turn
 from recollect.service.operations import files_to_back_up
 from tests.http_client import (
     QUICK,
+    START,
     Home,
     Json,
     add,
@@ -83,6 +84,8 @@ async def fill(home: Home) -> None:
     )
     async with client_of(home.app, **bearer(home.app.lock.token)) as default:
         await fill_default(default)
+    call = NewTurn("user", "What is the capital of Portugal?", START, "ann")
+    await home.app.THREADS.append(Append("default", "call", [call], "ann", one_shot=True))
     async with client_of(home.app, **bearer(answer.json()["secret"])) as red:
         await post(red, "/api/v1/memory/add", session_id="odd", messages=[message("said in red")])
         await post(red, "/api/v1/memory/flush", session_id="odd")

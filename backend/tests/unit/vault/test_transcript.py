@@ -62,6 +62,7 @@ _threads = st.builds(
     backend=_optional,
     pinned=st.booleans(),
     archived=st.booleans(),
+    one_shot=st.booleans(),
     incognito=st.booleans(),
     turn_count=st.integers(0, 1000),
 )

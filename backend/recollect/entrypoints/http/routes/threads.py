@@ -76,17 +76,20 @@ async def list_threads(
     archived: Annotated[
         bool | None, Query(description="With `order=recent`: only those that are archived, or are not.")
     ] = None,
+    one_shot: Annotated[
+        bool | None, Query(description="Only single calls that named no thread, or only the others.")
+    ] = None,
 ) -> answers.ThreadsAnswer:
     """A user's threads."""
     if order == "recent":
         found = await threads.recent_threads(
-            home.THREADS, caller, user_id, title or None, limit + 1, after, archived
+            home.THREADS, caller, user_id, title or None, limit + 1, after, archived, one_shot
         )
     elif title is not None or archived is not None:
         field = "title" if title is not None else "archived"
         raise InvalidInput(f"{field}: goes with order=recent alone", field=field)
     else:
-        found = await threads.list_threads(home.THREADS, caller, user_id, limit + 1, after)
+        found = await threads.list_threads(home.THREADS, caller, user_id, limit + 1, after, one_shot)
 
     def mark(last: Thread) -> str:
         return ThreadCursor.of(last).as_text() if order == "recent" else threads.page_mark(last)
