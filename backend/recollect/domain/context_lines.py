@@ -43,6 +43,8 @@ class Memory:
     """When a person wrote over what was said; 0 where nobody did."""
     shows: Mapping[str, str] = field(default_factory=dict)
     """Of a line of the profile that was made of facts: the digest of each of these, by its id."""
+    carries: tuple["Memory", ...] = ()
+    """Of a fact: messages that it came from, whose words stand in its line."""
 
 
 def render_memories(memories: Sequence[Memory]) -> str:
@@ -78,9 +80,14 @@ def _skill_line(skill: OfferedSkill) -> str:
 def memory_line(memory: Memory) -> str:
     """Such as: - 2026-05-08, Ann said: "My sister Marta is moving to Porto!" """
     mark = "corrected: " if memory.correction else ""
+    carried = f" ({'; '.join(map(_told, memory.carries))})" if memory.carries else ""
+    return f"- {mark}{_told(memory)}{carried}"
+
+
+def _told(memory: Memory) -> str:
     end = f", corrected {_day(memory.corrected)}" if memory.corrected else ""
     end += f", until {_day(memory.ended)}" if memory.ended else ""
-    return f"- {mark}{_day(memory.timestamp)}{end}, {_said(memory)}: {_quoted(' '.join(memory.text.split()))}"
+    return f"{_day(memory.timestamp)}{end}, {_said(memory)}: {_quoted(' '.join(memory.text.split()))}"
 
 
 def _day(milliseconds: int) -> str:

@@ -223,35 +223,38 @@ class RecallSource:
         now: int,
         passed_over: Counter[str],
     ) -> Iterator[Hit]:
-        """What has to do with the message, or shares words with the user's message before it; and the best hit, if it is
-        of the time that the message names.
+        """What has to do with the message, or shares words with the user's message before it, or carries a message that
+        does; and the best hit, if it is of the time that the message names.
         """
         words, words_before = read_query(query, now).words, read_query(asked_before, now).words
         repeated = {text_key(query), text_key(asked_before)}
         asked = frozenset((*words, *words_before))
-        for place, hit in enumerate(hits):
-            text, alike = hit.row.text, similarity.get(hit.row.row_id)
-            is_own = hit.row.type == TURN and (
-                hit.row.role == "assistant" or hit.row.sender in (thread.user_id, "user")
-            )
+
+        def why_not(row: IndexRow) -> str | None:
+            text = row.text
+            is_own = row.type == TURN and (row.role == "assistant" or row.sender in (thread.user_id, "user"))
             if text_key(text) in repeated or (is_own and repeats(text, query)):
-                passed_over["says the same"] += 1
-            elif is_own and not tells_of(text, asked):
-                passed_over["only asks"] += 1
-            elif (
-                self._floor.lets_pass(alike, query, words, text)
-                or (asked_before and self._floor.lets_pass(None, asked_before, words_before, text))
-                or (not place and hit.why.get("validity", 0) > 0)
-            ):
-                yield hit
+                return "says the same"
+            if is_own and not tells_of(text, asked):
+                return "only asks"
+            is_near = self._floor.lets_pass(similarity.get(row.row_id), query, words, text) or (
+                asked_before and self._floor.lets_pass(None, asked_before, words_before, text)
+            )
+            return None if is_near else "not near enough"
+
+        for place, hit in enumerate(hits):
+            said = [each for each in hit.said if why_not(each.row) is None]
+            reason = why_not(hit.row)
+            if reason is None or said or (not place and hit.why.get("validity", 0) > 0):
+                yield replace(hit, said=said)
             else:
-                passed_over["not near enough"] += 1
+                passed_over[reason] += 1
 
     async def _alike(self, thread: Thread, vector: Vectors | None, hits: Sequence[Hit]) -> dict[str, float]:
         """Nothing where the search itself could not go by meaning: its vectors may be another model's."""
         if vector is None or not any("meaning" in hit.why for hit in hits):
             return {}
-        row_ids = [hit.row.row_id for hit in hits]
+        row_ids = [each.row.row_id for hit in hits for each in (hit, *hit.said)]
         return await self._similarity.of(thread.space, thread.user_id, vector, row_ids)
 
 
@@ -265,10 +268,18 @@ def _needless(query: str, max_tokens: int) -> str | None:
 
 def _new(hits: Sequence[Hit], thread: Thread, known: Known) -> tuple[list[Hit], Counter[str]]:
     """The best hits that may be quoted, in this block or an earlier one, and how many others there are, by the reason."""
-    found = (each for hit in hits for each in (hit, *hit.said))
-    reasons = [(hit, _why_not(hit.row, thread, known)) for hit in found]
-    passed_over = Counter(reason for _, reason in reasons if reason is not None)
-    return [hit for hit, reason in reasons if reason is None][:TOP_K], passed_over
+    passed_over: Counter[str] = Counter()
+
+    def is_new(hit: Hit) -> bool:
+        if (reason := _why_not(hit.row, thread, known)) is not None:
+            passed_over[reason] += 1
+        return reason is None
+
+    new: list[Hit] = []
+    for hit in hits:
+        said = [each for each in hit.said if is_new(each)]
+        new += [replace(hit, said=said)] if is_new(hit) else said
+    return new[:TOP_K], passed_over
 
 
 def _why_not(row: IndexRow, thread: Thread, known: Known) -> str | None:
@@ -320,16 +331,26 @@ def _fitting(
         shows_known = bool(memory.shows) and memory.id not in known.injected and told.issuperset(memory.shows)
         if _statement(memory) in said or is_shown or shows_known:
             passed_over["says the same"] += 1
-        elif careful_tokens(render_memories([*memories, memory])) <= room:
-            memories.append(memory)
-            said.add(_statement(memory))
-            told.add(memory.id)
-        elif number < len(offered):
-            passed_over["no room"] += 1
-    held = [memory for memory in memories if known.injected.get(memory.id) == memory.digest]
-    if held:
-        passed_over["in the epoch already"] += len(held)
-    return [memory for memory in memories if memory not in held]
+            continue
+        carries = tuple(each for each in memory.carries if _statement(each) not in said)
+        for fitting in (replace(memory, carries=carries), replace(memory, carries=())):
+            if careful_tokens(render_memories([*memories, fitting])) <= room:
+                memories.append(fitting)
+                said.update(map(_statement, (fitting, *fitting.carries)))
+                told.add(memory.id)
+                break
+        else:
+            if number < len(offered):
+                passed_over["no room"] += 1
+    new: list[Memory] = []
+    for memory in memories:
+        carries = tuple(each for each in memory.carries if known.injected.get(each.id) != each.digest)
+        if known.injected.get(memory.id) == memory.digest:
+            passed_over["in the epoch already"] += 1
+            new += carries
+        else:
+            new.append(replace(memory, carries=carries))
+    return new
 
 
 def _statement(memory: Memory) -> str:
@@ -358,6 +379,7 @@ def _memory(hit: Hit, words: Sequence[str], known: Known, max_tokens: int, now: 
         ended=row.ended(now) if row.is_entry else hit.until,
         corrected=row.corrected,
         shows=dict.fromkeys(row.shows, ""),
+        carries=tuple(_memory(each, words, known, max_tokens, now) for each in hit.said),
     )
 
 

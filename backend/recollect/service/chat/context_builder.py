@@ -101,7 +101,9 @@ class PromptMaker:
             recalled, text = await _within(wanted, recalled, room)
             draft.notes["rewriter"] = rewritten.as_receipt()
             draft.notes["recall"] = recalled.as_receipt()
-            memories = {memory.id: memory.digest for memory in recalled.memories}
+            memories = {
+                each.id: each.digest for memory in recalled.memories for each in (memory, *memory.carries)
+            }
             # The facts of a line of the profile are in the prompt with it.
             memories |= {
                 fact: digest for memory in recalled.memories for fact, digest in memory.shows.items()

@@ -116,7 +116,7 @@ TOLD_OTHERWISE = {
 """What is said, what is known by it, and a question that shares words with the first alone."""
 
 
-async def test_a_fact_in_other_words_than_the_questions_leads_its_message(
+async def test_a_fact_in_other_words_than_the_questions_leads_its_message_in_one_line(
     tmp_path: Path, model: MortalModel, model_folder: Path
 ) -> None:
     embedding = {"kind": "onnx", "folder": str(model_folder), "query_seconds": 30}
@@ -137,7 +137,7 @@ async def test_a_fact_in_other_words_than_the_questions_leads_its_message(
             ]
             lines, _ = await ask(home, f"asked-{name}", question)
             assert (hits[0]["id"], hit["text"], hit["said"]) == (hit["id"], fact, [text])
-            assert text in quoted(lines)
+            assert [fact in line for line in lines if fact in line or text in line] == [True], "one line"
 
 
 async def test_what_an_assistant_answered_comes_behind_the_fact_that_holds_since(

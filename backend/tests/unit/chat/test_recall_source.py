@@ -54,6 +54,8 @@ class Memories:
         self.ended = 0
         self.degraded: list[str] = []
         self.why = {"words": 0.4}
+        self.said: dict[str, list[IndexRow]] = {}
+        """The messages that each of the facts stands for."""
 
     async def search(self, caller: Caller, search: Search) -> Found:
         self.asked.append((caller, search))
@@ -64,6 +66,8 @@ class Memories:
             raise self.failure
         why = {**({} if self.alike is None else {"meaning": 0.6}), **self.why}
         found = [Hit(each, each.text, 1.0, why, list(each.message_ids)) for each in self.rows]
+        for hit in found:
+            hit.said = [Hit(each, each.text, 1.0, why, []) for each in self.said.get(hit.row.row_id, ())]
         vector = np.ones(2, np.float32)
         return Found(hits=found[: search.selection.top_k], degraded=self.degraded, vector=vector)
 
@@ -325,6 +329,43 @@ async def test_a_fact_is_not_quoted_beside_the_line_of_the_profile_that_shows_it
     recalled = await recall(Memories(PAGE, PORTO))
     assert [memory.id for memory in recalled.memories] == ["pr-1"]
     assert recalled.passed_over == {"says the same": 1}
+
+
+def carried(recalled: Recalled) -> dict[str, list[str]]:
+    return {memory.id: [each.id for each in memory.carries] for memory in recalled.memories}
+
+
+async def test_a_fact_and_the_message_that_it_stands_for_are_one_line() -> None:
+    memories = Memories(PORTO, alike=None)
+    memories.said = {"fa-1": [row("We said hello to Marta in Porto, how she liked to live there!")]}
+    recalled = await recall(memories)
+    assert carried(recalled) == {"fa-1": ["t0:1"]}
+    assert len(render_memories(recalled.memories).splitlines()) == 2
+
+
+@pytest.mark.parametrize(
+    ("known", "fact", "comes"),
+    [
+        (Known(window={("t0", 1)}), PORTO, {"fa-1": []}),
+        (Known(injected={"t0:1": digest_of_text(MARTA)}), PORTO, {"fa-1": []}),
+        (Known(injected={"fa-1": digest_of_text(PORTO.text)}), PORTO, {"t0:1": []}),
+        (Known(), replace(PORTO, text="A nurse."), {"fa-1": ["t0:1"]}),
+        (Known(), replace(PORTO, text="Hm"), {"t0:1": []}),
+    ],
+    ids=["window", "message injected", "fact injected", "fact far from the query", "fact tells nothing"],
+)
+async def test_what_the_prompt_holds_of_a_fact_and_its_message_is_not_told_again(
+    known: Known, fact: IndexRow, comes: dict[str, list[str]]
+) -> None:
+    memories = Memories(fact, alike=None)
+    memories.said = {"fa-1": [row()]}
+    assert carried(await recall(memories, known=known)) == comes
+
+
+async def test_a_fact_without_room_for_its_message_comes_alone() -> None:
+    memories = Memories(PORTO)
+    memories.said = {"fa-1": [row()]}
+    assert carried(await recall(memories, max_tokens=30)) == {"fa-1": []}
 
 
 async def test_facts_about_two_people_of_one_name_say_which_and_no_fact_names_its_owner() -> None:
