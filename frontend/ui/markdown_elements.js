@@ -2,6 +2,7 @@
 import { lexer } from "../vendor/marked.js";
 import { Fragment, h, html } from "../view.js";
 import { CodeBlock } from "./code_block.js";
+import { Formula, mathLexer, mayHoldMath } from "./math.js";
 
 const ENTITIES = { "&amp;": "&", "&lt;": "<", "&gt;": ">", "&quot;": '"', "&#39;": "'", "&nbsp;": "\u00a0" };
 
@@ -16,7 +17,7 @@ const FENCED = /^(```|~~~).*\n[\s\S]*?^\1/gm;
 export function elementsOf(text, live) {
   if (text.length > LONGEST || TOO_DEEP.test(text) || pairsIn(text) > MOST_PAIRS) return null;
   try {
-    return blocks(lexer(text, { gfm: true, breaks: true }), live, 0);
+    return blocks(mayHoldMath(text) ? mathLexer(text) : lexer(text, { gfm: true, breaks: true }), live, 0);
   } catch (error) {
     if (error instanceof RangeError) return null; // Too deep in a way that was not foreseen.
     throw error;
@@ -55,6 +56,8 @@ function block(token, live, depth) {
       return table(token, depth);
     case "hr":
       return h("hr");
+    case "math":
+      return h("p", null, h(Formula, token));
     default:
       return h("p", { class: "verbatim" }, token.raw.replace(/\n+$/, ""));
   }
@@ -72,6 +75,8 @@ function span(token, depth) {
       return h("code", null, token.text);
     case "br":
       return h("br");
+    case "math":
+      return h(Formula, token);
     case "escape":
       return token.text;
     case "link":

@@ -6,6 +6,7 @@ from copy import copy
 import pytest
 from playwright.sync_api import Locator, Page, Route, expect
 
+from tests.browser.axe import grave_problems
 from tests.browser.bad_line import BadLine
 from tests.browser.site import Site, Visits
 from tests.http_client import Json
@@ -14,6 +15,19 @@ from tests.processes import StandInModel, wait_until
 WORDS = [f"word{number:02}" for number in range(40)]
 ANSWER = " ".join(WORDS)
 """More than thirty pieces of the stand-in's."""
+MERMAID = "graph TD\n  A[Start] --> B{$x$?}"
+AS_WRITTEN = (
+    "It costs $5 and $10, or US$7.",
+    r"$\wrong{x}$",
+    r"\(\href{https://example.org}{x}\)",
+    r"$\def\a{\a\a}\a$",
+    "$HOME/$USER",
+    "`$code$`",
+)
+MATH = (
+    "The $n$th one is $x^2$, **bold \\(a_1 * b_1\\)**, and\n\n$$\n\\fbox{y}\n= \\frac{1}{2}\n- z\n$$\n\n"
+     "\\[\n" + "a + " * 60 + "b\n\\]\n\n" + "\n\n".join(AS_WRITTEN) + f"\n\n```mermaid\n{MERMAID}\n```\n"
+)  # fmt: skip
 
 
 def say(page: Page, text: str) -> None:
@@ -49,6 +63,34 @@ def test_a_reload_in_mid_stream_loses_nothing_and_doubles_nothing(
 
     wait_until(lambda: turns()[1]["status"] == "complete", "the answer complete in the journal")
     assert [turn["content"] for turn in turns()] == ["Count for me.", ANSWER]
+
+
+def test_formulas_are_set_as_they_stream_and_what_is_none_stays_as_it_was_written(
+    site: Site, model: StandInModel, visit: Visits
+) -> None:
+    """That no script fails and no policy is broken, every visit checks."""
+    page = visit(site, "emmy", viewport={"width": 390, "height": 844}).open("chat")
+    loaded: list[str] = []
+    page.on("request", lambda request: loaded.append(request.url))
+    model.control(answer="Plain **words**.", only="chat")
+    say(page, "Hello")
+    expect(log(page).locator("strong")).to_be_visible()
+    assert not [url for url in loaded if "katex" in url]
+    model.control(answer=MATH, chunk_delay_seconds=0.005, only="chat")
+    say(page, "And in signs?")
+    answer = page.get_by_role("article", name=re.compile("^Assistant")).last
+    expect(answer.get_by_role("button", name="Answer again")).to_be_enabled()
+    expect(answer.locator(".katex")).to_have_count(5)
+    texs = answer.locator("annotation[encoding='application/x-tex']")
+    assert [tex.strip() for tex in texs.all_text_contents()[:3]] == ["n", "x^2", "a_1 * b_1"]
+    expect(answer.get_by_role("group", name="Formula")).to_have_count(2)
+    for text in AS_WRITTEN:
+        expect(answer.get_by_text(text.strip("`"), exact=True)).to_be_visible()
+    expect(answer.locator("pre")).to_have_text(MERMAID)
+    fonts = page.evaluate("document.fonts.ready.then(() => document.fonts.check('1em KaTeX_Math'))")
+    assert fonts
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    assert grave_problems(page) == []
 
 
 @pytest.mark.slow

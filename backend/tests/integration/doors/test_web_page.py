@@ -85,8 +85,20 @@ def test_vendored_libraries_name_their_version_and_licence() -> None:
     listed = (FOLDER / "vendor" / "README.md").read_text(encoding="utf-8")
     for file in (FOLDER / "vendor").glob("*.js"):
         assert f"`{file.name}`" in listed
-    for licence in set(re.findall(r"`((?:highlight/|\w+\.)LICENSE)`", listed)):
+    for folder in (FOLDER / "vendor").glob("*/"):
+        assert f"`{folder.name}/LICENSE`" in listed
+    for licence in set(re.findall(r"`((?:\w+/|\w+\.)LICENSE)`", listed)):
         assert (FOLDER / "vendor" / licence).is_file()
+
+
+async def test_a_stylesheet_finds_its_fonts_and_they_are_named_as_such(home: Home) -> None:
+    sheet = (await home.client.get("/web/vendor/katex/katex.css")).text
+    fonts = set(re.findall(r"url\(([^)]+)\)", sheet))
+    held = {f"fonts/{file.name}" for file in (FOLDER / "vendor" / "katex" / "fonts").iterdir()}
+    assert fonts == held
+    for font in fonts:
+        answer = await home.client.get(f"/web/vendor/katex/{font}")
+        assert (answer.status_code, answer.headers["content-type"]) == (200, "font/woff2")
 
 
 def _with_imports(scripts: set[Path]) -> set[Path]:

@@ -40,6 +40,7 @@ _TYPES = {
     ".js": "text/javascript; charset=utf-8",
     ".css": "text/css; charset=utf-8",
     ".svg": "image/svg+xml",
+    ".woff2": "font/woff2",
     ".md": "text/plain; charset=utf-8",
     ".LICENSE": "text/plain; charset=utf-8",
 }
