@@ -51,6 +51,7 @@ RULES = (
     Rule("GET /api/v1/whoami", ()),
     Rule("POST /api/v1/threads/[^/]+/cancel|POST /api/v1/jobs/[^/]+/retry", (WRITE,), stores=False),
     Rule("POST /v1/chat/completions", (READ, WRITE)),
+    Rule("POST /v1/(?:embeddings|completions)", (READ,)),
     Rule("POST /api/v1/threads/[^/]+/messages", (READ, WRITE), _CHATTED),
     Rule("POST /api/v1/memory/search", (READ,), _READ),
     Rule("(?:GET|HEAD) /api/v1/(?:memory|threads|users)(?:/.*)?", (READ,), _READ),

@@ -135,7 +135,10 @@ def _in_words(item: dict[str, Any]) -> str:
     return message[:1].lower() + message[1:]
 
 
-_OWN_STATUS = {**dict.fromkeys(errors.CODES_OF_REFUSALS, 400), "unknown_model": 404, "model_not_found": 404}
+_OWN_STATUS = {
+    **dict.fromkeys((*errors.CODES_OF_REFUSALS, "text_refused"), 400),
+    **dict.fromkeys(("unknown_model", "model_not_found"), 404),
+}
 _CODES = {
     "key_required": "invalid_api_key",
     "unknown_model": "model_not_found",

@@ -22,7 +22,7 @@ from recollect.domain.recall.rows import (
     meaning_of,
     turn_row,
 )
-from recollect.errors import EmbedderUnavailable, IndexUnavailable, TextRefused
+from recollect.errors import EmbedderUnavailable, IndexUnavailable, TextRefused, UnknownModel
 from recollect.infra.embedders.port import Embedder
 from recollect.service.recall.words import WordIndexer
 
@@ -50,6 +50,17 @@ class Embedded:
     """Those that the batch had no room for."""
     unwritable: dict[tuple[str, str], IndexUnavailable] = field(default_factory=dict)
     """Owners, by space and user, whose index could not be written; their threads are unfinished."""
+
+
+async def embedded_texts(embedder: Embedder | None, texts: Sequence[str]) -> tuple[str, Vectors]:
+    """The model's name and a vector for each text. Raises UnknownModel without an embedder, EmbedderUnavailable."""
+    if embedder is None:
+        raise UnknownModel(
+            "there is no embedding model: RECOLLECT_EMBEDDING__KIND is none, so search goes by words alone",
+            field="model",
+        )
+    vectors = await embedder.embed(texts)
+    return embedder.name, vectors
 
 
 class MeaningIndexer:

@@ -77,6 +77,12 @@ def test_a_stream_tells_the_same_in_chunks(client: OpenAI, server: Server, user:
     assert texts(server, thread) == ["one two three", "You said: one two three"]
 
 
+def test_without_an_embedder_there_are_no_embeddings(client: OpenAI) -> None:
+    with pytest.raises(openai.NotFoundError, match="there is no embedding model") as refused:
+        client.embeddings.create(model="text-embedding-3-small", input="hello")
+    assert refused.value.code == "model_not_found"
+
+
 def test_tools_make_a_round_trip(client: OpenAI, server: Server, engine: StandInEngine) -> None:
     asked: list[Json] = [user_says("What is the weather in Porto?")]
     engine.control(tool_call=True)

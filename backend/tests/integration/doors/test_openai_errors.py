@@ -38,7 +38,7 @@ def small_chat(**headers: str) -> dict[str, Any]:
     [
         ("POST", "/v1/chat/completions", small_chat(host="evil.example"), 403, "refused"),
         ("POST", "/v1/chat/completions", small_chat(origin="https://evil.example"), 403, "refused"),
-        ("POST", "/v1/embeddings", {"json": {}}, 404, "not_found"),
+        ("POST", "/v1/moderations", {"json": {}}, 404, "not_found"),
         ("GET", "/v1", {}, 404, "not_found"),
         ("GET", "/v1/chat/completions", {}, 405, "method_not_allowed"),
         ("POST", "/v1/chat/completions", {"content": b"x" * 33 * MIB}, 413, "too_large"),

@@ -1,22 +1,28 @@
 """OpenAI's protocol: any of its clients gets memory by changing its base URL."""
 
 import asyncio
+import base64
 from collections.abc import Sequence
 from functools import partial
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Depends, Header, Request, Response
 from fastapi.responses import JSONResponse, StreamingResponse
+from pydantic import BaseModel, Field, field_validator
 
 from recollect.domain.model import DEFAULT_USER
+from recollect.domain.recall.hits import tokens
+from recollect.domain.recall.rows import Vectors
 from recollect.entrypoints.http import errors, sse
 from recollect.entrypoints.http import openai_schemas as schemas
 from recollect.entrypoints.http.deps import Calling, Home, PathId, id_in_header, note
 from recollect.entrypoints.http.direct_route import DirectRoute
+from recollect.entrypoints.http.requests import MAX_ID, MAX_TEXT, Id, Text
 from recollect.entrypoints.http.sse import WhileConnected
 from recollect.errors import InvalidInput, RecollectError
 from recollect.service.chat.stream import LiveTurn
 from recollect.service.models.choice import chosen_model, offered_model, offered_models
+from recollect.service.recall.embedding import embedded_texts
 
 router = APIRouter(prefix=errors.ROOT, tags=["openai"])
 _STREAM: dict[int | str, dict[str, Any]] = {
@@ -24,8 +30,40 @@ _STREAM: dict[int | str, dict[str, Any]] = {
 }
 MAX_HEADER = 5000
 MAX_KEY = 200
+MOST_TEXTS = 2048
+_Text = Annotated[Text, Field(min_length=1, max_length=MAX_TEXT)]
 TASK_HEADER = "X-OpenWebUI-Task"
 """What Open WebUI asks by itself; empty for a person's message. One that does not know `{{TASK}}` sends that."""
+
+
+class EmbeddingsBody(schemas.Lenient):
+    model: Id | None = Field(None, description="Any name: there is one embedder, and the answer names it.")
+    input: _Text | list[_Text] = Field(description="A text, or up to 2,048 of them.")
+    encoding_format: Literal["float", "base64"] = "float"
+    dimensions: schemas.Count | None = Field(None, description="Only the embedder's own number.")
+    user: Annotated[Text, Field(max_length=MAX_ID)] | None = None
+    user_id: Id | None = None
+
+    @field_validator("input", mode="before")
+    @classmethod
+    def _are_texts(cls, given: Any) -> Any:
+        first = given[0] if isinstance(given, list) and given else None
+        if isinstance(first, int | list):
+            raise ValueError("tokens are of OpenAI's own tokenizers: send the text")
+        if isinstance(given, list) and not 1 <= len(given) <= MOST_TEXTS:
+            raise ValueError(f"must hold 1 to {MOST_TEXTS} texts")
+        return given
+
+    @property
+    def texts(self) -> list[str]:
+        return [self.input] if isinstance(self.input, str) else self.input
+
+
+class EmbeddingsAnswer(BaseModel):
+    object: str
+    data: list[dict[str, Any]]
+    model: str
+    usage: dict[str, int] = Field(description="About how many tokens there were.")
 
 
 def _headers(
@@ -98,6 +136,30 @@ router.add_api_route(
 )
 
 
+async def create_embeddings(home: Home, caller: Calling, body: EmbeddingsBody, request: Request) -> Response:
+    """Vectors of texts, by the embedder that search uses. Nothing is stored."""
+    note(request, user=caller.acting_for(body.user_id, body.user) or DEFAULT_USER)
+    return WhileConnected(partial(_embedded, home, body, request))
+
+
+router.add_api_route(
+    "/embeddings",
+    create_embeddings,
+    methods=["POST"],
+    response_model=EmbeddingsAnswer,
+    responses=errors.documented_for_openai(),
+    route_class_override=DirectRoute,
+)
+
+
+@router.post("/completions", responses=errors.documented_for_openai())
+async def complete_text(caller: Calling) -> schemas.Completion:
+    """Refused: a bare prompt has no conversation that could be remembered."""
+    raise InvalidInput(
+        "/v1/completions is not served: use /v1/chat/completions or /v1/responses", field="prompt"
+    )
+
+
 @router.get("/models", responses=errors.documented_for_openai())
 async def list_models(home: Home, caller: Calling) -> schemas.ModelsAnswer:
     """The models of every backend that answers, and `recollect`: the default's own choice."""
@@ -137,3 +199,27 @@ async def _error(request: Request, live: LiveTurn, error: RecollectError) -> Res
     if live.stop_reason is not None:
         answer.headers.update(errors.DO_NOT_RETRY)  # Somebody stopped it: it is not wanted again.
     return answer
+
+
+async def _embedded(home: Home, body: EmbeddingsBody, request: Request) -> Response:
+    try:
+        model, vectors = await embedded_texts(home.search.embedder, body.texts)
+        if body.dimensions not in (None, vectors.shape[1]):
+            raise InvalidInput(
+                f"dimensions: {model} gives {vectors.shape[1]}, and no other number", field="dimensions"
+            )
+    except RecollectError as error:
+        return errors.in_openai_shape(await errors.render_known(request, error))
+    return await asyncio.to_thread(_embeddings, model, vectors, body)
+
+
+def _embeddings(model: str, vectors: Vectors, body: EmbeddingsBody) -> Response:
+    """Base64 holds little-endian 32-bit floats."""
+    if body.encoding_format == "base64":
+        found: list[Any] = [base64.b64encode(vector.astype("<f4").tobytes()).decode() for vector in vectors]
+    else:
+        found = vectors.tolist()
+    count = sum(map(tokens, body.texts))
+    data = [{"object": "embedding", "index": n, "embedding": vector} for n, vector in enumerate(found)]
+    usage = {"prompt_tokens": count, "total_tokens": count}
+    return JSONResponse({"object": "list", "data": data, "model": model, "usage": usage})
