@@ -1,11 +1,14 @@
-// Where a message is written. Enter sends, Shift+Enter begins a line.
+// Where a message is written, and images are put beside it. Enter sends, Shift+Enter begins a line.
 import { useShortcut } from "../keyboard.js";
 import { Icon } from "../ui/icons.js";
 import { html, useEffect, useLayoutEffect, useRef } from "../view.js";
+import { AttachButton, AttachedImages, pastedImages } from "./attach.js";
 
 const TALLEST = 220;
 
-export function Composer({ text, onText, onSend, onStop, busy, placeholder = "Write a message" }) {
+/** `onFiles`: files to send with the message, whatever they are. */
+export function Composer({ text, onText, images, onFiles, onRemove, onSend, onStop, busy, placeholder = "Write a message" }) {
+  const isEmpty = !text.trim() && !images.length;
   const field = useRef(null);
   useLayoutEffect(() => {
     field.current.style.height = "auto";
@@ -20,15 +23,27 @@ export function Composer({ text, onText, onSend, onStop, busy, placeholder = "Wr
   const keyed = (event) => {
     if (event.key !== "Enter" || event.shiftKey || event.isComposing) return;
     event.preventDefault();
-    if (text.trim()) onSend();
+    if (!isEmpty) onSend();
   };
   const submitted = (event) => {
     event.preventDefault();
-    if (text.trim()) onSend();
+    if (!isEmpty) onSend();
+  };
+  const pasted = (event) => {
+    const files = pastedImages(event);
+    if (!files.length) return;
+    event.preventDefault();
+    onFiles(files);
+  };
+  const removed = (image) => {
+    onRemove(image);
+    field.current.focus();
   };
   return html`<form class="composer" onSubmit=${submitted}>
-    <textarea ref=${field} rows="1" aria-label="Message" placeholder=${placeholder} value=${text} onInput=${(event) => onText(event.target.value)} onKeyDown=${keyed}></textarea>
+    <${AttachedImages} images=${images} onRemove=${removed} />
+    <${AttachButton} onFiles=${onFiles} />
+    <textarea ref=${field} rows="1" aria-label="Message" placeholder=${placeholder} value=${text} onInput=${(event) => onText(event.target.value)} onKeyDown=${keyed} onPaste=${pasted}></textarea>
     ${busy && html`<button key="stop" type="button" class="icon-only round" aria-label="Stop" title="Stop" onClick=${onStop}><${Icon} name="stop" /></button>`}
-    ${(!busy || text.trim()) && html`<button key="send" class="primary icon-only round" aria-label="Send" title="Send" disabled=${!text.trim()}><${Icon} name="send" /></button>`}
+    ${(!busy || !isEmpty) && html`<button key="send" class="primary icon-only round" aria-label="Send" title="Send" disabled=${isEmpty}><${Icon} name="send" /></button>`}
   </form>`;
 }

@@ -2,10 +2,12 @@
 import { apiPath, get } from "../api.js";
 import { href } from "../router.js";
 import { useSession } from "../session.js";
+import { useDrop } from "../ui/drop.js";
 import { Icon } from "../ui/icons.js";
 import { Empty, Loading, Problem } from "../ui/states.js";
 import { toast } from "../ui/toast.js";
 import { html, useCallback, useEffect, useMemo, useRef, useState } from "../view.js";
+import { attach, partsOf } from "./attach.js";
 import { threadChanged } from "./changes.js";
 import { Composer } from "./composer.js";
 import { useConversation } from "./conversation_state.js";
@@ -13,7 +15,7 @@ import { keepDraft, useDraft } from "./draft.js";
 import { FirstRun } from "./first_run.js";
 import { Message } from "./message.js";
 import { ChatOptions } from "./options.js";
-import { editedParts } from "./parts.js";
+import { editedParts, hasImages, Parts } from "./parts.js";
 import { useScrolling } from "./scrolling.js";
 import { ThreadMenu } from "./thread_list.js";
 import { threadName } from "./thread_name.js";
@@ -28,7 +30,7 @@ const TITLE_WAITS_MS = [1500, 4000, 10_000];
 export function Conversation({ threadId, isNew, focusTurn, isFirst, onOpened, onMenu }) {
   const { user } = useSession();
   const talk = useConversation(threadId, user, isNew, focusTurn);
-  const [text, setText] = useDraft(user, isNew && !talk.turns.length ? null : threadId);
+  const [text, setText, images, setImages] = useDraft(user, isNew && !talk.turns.length ? null : threadId);
   useTitle(talk, threadId, user);
 
   const send = useCallback(async (message) => {
@@ -37,18 +39,22 @@ export function Conversation({ threadId, isNew, focusTurn, isFirst, onOpened, on
     } catch (error) {
       if (message.typed) {
         setText((now) => now || message.content);
-        keepDraft(user, isNew ? null : threadId, message.content); // Somebody may have left this chat meanwhile.
+        setImages((now) => (now.length ? now : message.images));
+        keepDraft(user, isNew ? null : threadId, message.content, message.images); // Somebody may have left this chat meanwhile.
       }
       toast(error);
     }
   }, [talk.send]);
   const say = (content) => {
     setText("");
+    setImages([]);
     onOpened();
     // Far above the newest turns: it is said after those.
     if (talk.later) talk.toNewest();
-    send({ content, typed: true, parent: talk.path.length && !talk.later ? talk.end : undefined });
+    send({ content, images, parts: partsOf(content, images), typed: true, parent: talk.path.length && !talk.later ? talk.end : undefined });
   };
+  const bring = (files) => attach(files, images, (image) => setImages((now) => [...now, image]));
+  const drop = useDrop(bring, "Drop images to send them");
   const tree = useRef(talk.tree);
   tree.current = talk.tree;
   const actions = useMemo(() => ({
@@ -60,7 +66,8 @@ export function Conversation({ threadId, isNew, focusTurn, isFirst, onOpened, on
   const empty = !talk.loading && !talk.error && !talk.turns.length && !talk.pending;
   const missing = talk.error?.status === 404 && !talk.turns.length;
   const title = talk.thread ? threadName(talk.thread) : talk.turns.length ? "New chat" : "";
-  return html`<section class="conversation" aria-label="Conversation">
+  return html`<section class="conversation" aria-label="Conversation" ...${drop.zone}>
+    ${drop.hint}
     <header class="conversation-head">
       <button class="quiet icon-only drawer-button" aria-label="Chats" onClick=${onMenu}><${Icon} name="menu" /></button>
       ${title && html`<h1>${title}</h1>`}
@@ -73,7 +80,7 @@ export function Conversation({ threadId, isNew, focusTurn, isFirst, onOpened, on
     ${!missing && html`<div class="composer-place">
       <${Announcement} talk=${talk} />
       ${talk.later && html`<p class="to-newest"><a class="button small" href=${href("chat", [threadId])}>Newest messages</a></p>`}
-      <${Composer} text=${text} onText=${setText} onSend=${() => say(text.trim())} onStop=${() => talk.stop().catch(toast)} busy=${talk.busy} />
+      <${Composer} text=${text} onText=${setText} images=${images} onFiles=${bring} onRemove=${(image) => setImages((now) => now.filter((each) => each !== image))} onSend=${() => say(text.trim())} onStop=${() => talk.stop().catch(toast)} busy=${talk.busy} />
       ${!talk.busy && html`<${Waiting} threadId=${threadId} user=${user} waiting=${talk.thread?.waiting} onChange=${talk.read} />`}
       <p class="muted composer-note">What was sent to the model for any answer is under <a href=${href("prompt", talk.turns.length ? [threadId] : [])}>Prompt</a>.</p>
     </div>`}
@@ -110,7 +117,7 @@ function Turns({ talk, threadId, actions, focusTurn }) {
       ${talk.error && html`<${Problem} error=${talk.error} onRetry=${talk.read} />`}
       ${messages}
       ${talk.later && html`<${Loading} key=${`after ${talk.gap.after}`} label="Later messages" />`}
-      ${talk.pending && html`<${Pending} content=${talk.pending.content} />`}
+      ${talk.pending && html`<${Pending} ...${talk.pending} />`}
     </div>
   </div>`;
 }
@@ -119,13 +126,15 @@ function Turns({ talk, threadId, actions, focusTurn }) {
 function useMessages({ path, tree, receipts, problems, busy }, threadId, actions, focusTurn) {
   const known = useRef(new Map());
   const drawn = new Map();
+  let pictured = false;
   for (const turn of path) {
+    pictured ||= hasImages(turn);
     const { turn_id: id } = turn;
     const versions = versionsOf(tree, id);
-    const inputs = [turn, receipts[id], problems[id], versions.join(), busy, actions];
+    const inputs = [turn, receipts[id], problems[id], versions.join(), busy, actions, pictured];
     const before = known.current.get(id);
     const same = before?.inputs.every((input, at) => input === inputs[at]);
-    const properties = { turn, threadId, receipt: receipts[id], problem: problems[id], versions, actions, busy, marked: id === focusTurn };
+    const properties = { turn, threadId, receipt: receipts[id], problem: problems[id], versions, actions, busy, pictured, marked: id === focusTurn };
     drawn.set(id, same ? before : { inputs, node: html`<${Message} key=${id} ...${properties} />` });
   }
   known.current = drawn;
@@ -133,8 +142,8 @@ function useMessages({ path, tree, receipts, problems, busy }, threadId, actions
 }
 
 /** Words that are on their way to the server. */
-function Pending({ content }) {
-  return html`${content !== null && html`<article class="message user" aria-label="You, just now"><div class="bubble"><p class="verbatim">${content}</p></div></article>`}
+function Pending({ content, parts }) {
+  return html`${content !== null && html`<article class="message user" aria-label="You, just now"><div class="bubble">${content && html`<p class="verbatim">${content}</p>`}</div><${Parts} parts=${parts} /></article>`}
     <article class="message assistant" aria-label="Assistant"><p class="thinking"><i></i><i></i><i></i></p></article>`;
 }
 

@@ -137,7 +137,7 @@ export function useConversation(threadId, user, isNew, focusTurn) {
     const last = here.current.turns.at(-1)?.turn_id;
     const body = { user_id: user, ...(parts ? { parts } : { content }), time_zone: TIME_ZONE };
     if (parent !== undefined && (parent !== last || content === undefined)) body.parent_id = parent;
-    change(() => ({ pending: { content: content ?? null, parent: parent ?? null } }));
+    change(() => ({ pending: { content: content ?? null, parts, parent: parent ?? null } }));
     setLeaf(parent === undefined ? null : parent);
     let taken = false;
     const calling = new AbortController();

@@ -1,36 +1,45 @@
-// What is typed and not sent yet: a reload of this tab doesn't lose it. It goes with the tab.
+// What is written and not sent yet, with its images: a reload of this tab doesn't lose it. It goes with the tab.
 import { useLayoutEffect, useState } from "../view.js";
 
-/** `[text, setText]` of a user's chat; `threadId` is null for one that hasn't begun. */
+/** What this browser doesn't keep, for being too large or at all, lasts as long as the page. */
+const held = new Map();
+
+/** `[text, setText, images, setImages]` of a user's chat; `threadId` is null for one that hasn't begun. */
 export function useDraft(user, threadId) {
-  const name = nameOf(user, threadId);
-  const [text, setText] = useState(() => read(name));
+  return [...useHeld(nameOf(user, threadId, "text"), ""), ...useHeld(nameOf(user, threadId, "images"), [])];
+}
+
+function useHeld(name, nothing) {
+  const [value, setValue] = useState(() => read(name) ?? nothing);
   // At once, not after the next frame: a reload may come before that.
-  useLayoutEffect(() => write(name, text), [name, text]);
-  return [text, setText];
+  useLayoutEffect(() => write(name, value), [name, value]);
+  return [value, setValue];
 }
 
-/** Unless something else is being typed there. */
-export function keepDraft(user, threadId, text) {
-  const name = nameOf(user, threadId);
-  if (!read(name)) write(name, text);
+/** Unless something else is being written there. */
+export function keepDraft(user, threadId, text, images) {
+  const names = ["text", "images"].map((kind) => nameOf(user, threadId, kind));
+  if (names.some(read)) return;
+  write(names[0], text);
+  write(names[1], images);
 }
 
-const nameOf = (user, threadId) => `recollect.draft ${JSON.stringify([user, threadId])}`;
+const nameOf = (user, threadId, kind) => `recollect.draft ${JSON.stringify([user, threadId, kind])}`;
 
 function read(name) {
   try {
-    return sessionStorage.getItem(name) ?? "";
+    return held.get(name) ?? JSON.parse(sessionStorage.getItem(name));
   } catch {
-    return ""; // A browser that keeps nothing has no drafts.
+    return null; // A browser that keeps nothing has no drafts.
   }
 }
 
-function write(name, text) {
+function write(name, value) {
+  held.delete(name);
   try {
-    if (text) sessionStorage.setItem(name, text);
-    else sessionStorage.removeItem(name);
+    sessionStorage.removeItem(name);
+    if (value.length) sessionStorage.setItem(name, JSON.stringify(value));
   } catch {
-    // It lasts as long as the page, then.
+    held.set(name, value);
   }
 }

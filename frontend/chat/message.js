@@ -14,8 +14,8 @@ import { UsedMemories } from "./used_memories.js";
 
 const SPEAKERS = { user: "You", assistant: "Assistant", system: "System", tool: "Tool" };
 
-/** `versions`: ids of the turns that follow the same one. `actions`: what can be done with it here. */
-export function Message({ turn, threadId, receipt, problem, versions, actions, busy, marked }) {
+/** `versions`: ids of the turns that follow the same one. `actions`: what can be done with it here. `pictured`: the model was shown images. */
+export function Message({ turn, threadId, receipt, problem, versions, actions, busy, pictured, marked }) {
   const [editing, setEditing] = useState(false);
   const speaker = SPEAKERS[turn.role] ?? turn.role;
   return html`<article class="message ${turn.role} ${marked ? "marked" : ""}" id=${`turn-${turn.turn_id}`} aria-label=${`${speaker}, ${fullTime(turn.timestamp)}`}>
@@ -26,7 +26,7 @@ export function Message({ turn, threadId, receipt, problem, versions, actions, b
       : html`<${Words} turn=${turn} />`}
     <${Parts} threadId=${threadId} parts=${turn.parts} />
     ${turn.tool_calls?.length > 0 && html`<${ToolCalls} calls=${turn.tool_calls} />`}
-    <${Outcome} turn=${turn} problem=${problem ?? (receipt?.error && { message: receipt.error, code: receipt.code })} />
+    <${Outcome} turn=${turn} problem=${problem ?? (receipt?.error && { message: receipt.error, code: receipt.code })} pictured=${pictured} />
     ${!isOpen(turn) && !editing && html`<${Foot} ...${{ turn, threadId, receipt, versions, actions, busy }} onEdit=${() => setEditing(true)} />`}
   </article>`;
 }
@@ -47,8 +47,8 @@ function ToolCalls({ calls }) {
   return html`<ul class="tool-calls">${calls.map((call) => html`<li><code>${call.function?.name ?? call.type}</code> <code class="muted">${call.function?.arguments ?? ""}</code></li>`)}</ul>`;
 }
 
-function Outcome({ turn, problem }) {
-  if (turn.status === "failed") return html`<p class="outcome danger" role="alert"><${Icon} name="warning" size=${16} />${problem ? explained(problem) : "No answer came. Ask again."}</p>`;
+function Outcome({ turn, problem, pictured }) {
+  if (turn.status === "failed") return html`<p class="outcome danger" role="alert"><${Icon} name="warning" size=${16} />${problem ? explained(problem, pictured) : "No answer came. Ask again."}</p>`;
   if (turn.status === "partial") return html`<p class="outcome"><${Icon} name="info" size=${16} />${problem ? explained({ ...problem, message: `It ends here: ${problem.message}` }) : "It ends here."}</p>`;
   return null;
 }

@@ -14,6 +14,8 @@ const isText = (part) => part.type === "text";
 /** What a turn says in words, also where only its parts do. */
 export const wordsOf = ({ content, parts }) => content || (parts ?? []).filter(isText).map((part) => part.text).join("\n");
 
+export const hasImages = ({ parts }) => (parts ?? []).some((part) => part.type === "image_url");
+
 /** The parts of a message whose text was edited: its pictures stay. Undefined where it is text alone. */
 export function editedParts({ parts }, text) {
   const others = (parts ?? []).filter((part) => !isText(part));

@@ -3,6 +3,7 @@ import { apiPath, post } from "../api.js";
 import { go } from "../router.js";
 import { useSession } from "../session.js";
 import { ConfirmDialog } from "../ui/dialog.js";
+import { useDrop } from "../ui/drop.js";
 import { Icon } from "../ui/icons.js";
 import { toast } from "../ui/toast.js";
 import { createContext, html, useCallback, useContext, useRef, useState } from "../view.js";
@@ -15,7 +16,6 @@ export const useImporting = () => useContext(Importing);
 
 export function NoteDrop({ children }) {
   const { user } = useSession();
-  const [over, setOver] = useState(false);
   const [brought, setBrought] = useState(0);
   const [twins, setTwins] = useState([]);
 
@@ -44,23 +44,11 @@ export function NoteDrop({ children }) {
     },
     [keep],
   );
-  const dragged = (event) => {
-    if (![...event.dataTransfer.types].includes("Files")) return;
-    event.preventDefault();
-    setOver(event.type === "dragover");
-  };
-  const left = (event) => {
-    if (!event.currentTarget.contains(event.relatedTarget)) setOver(false);
-  };
-  const dropped = (event) => {
-    event.preventDefault();
-    setOver(false);
-    bring([...event.dataTransfer.files]);
-  };
+  const { zone, hint } = useDrop(bring, "Drop Markdown notes to keep them");
   return html`<${Importing.Provider} value=${{ bring, brought }}>
-    <div class="drop-zone" onDragEnter=${dragged} onDragOver=${dragged} onDragLeave=${left} onDrop=${dropped}>
+    <div class="drop-zone" ...${zone}>
       ${children}
-      ${over && html`<div class="drop-hint"><${Icon} name="upload" size=${28} /><strong>Drop Markdown notes to keep them</strong></div>`}
+      ${hint}
     </div>
     ${twins.slice(0, 1).map((twin) => html`<${ConfirmDialog} key=${twin} title="Replace the note?" confirm="Replace" onConfirm=${() => keep(twin.name, twin.text, true)} onClose=${() => setTwins((all) => all.filter((each) => each !== twin))}>
       <p>There is another note called <strong>${twin.name}</strong>.</p>

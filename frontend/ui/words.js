@@ -27,8 +27,13 @@ const ADVICE = {
   internal: "Try again. If it comes back, report it with what the log says.",
 };
 
-/** What went wrong, in a sentence, and what to do about it. */
-export function explained({ message, code, id }) {
+/** What a model's server may answer that takes no images. None says so in a way that others share. */
+const OF_IMAGES = ["model_refused", "model_unavailable", "invalid_request", "invalid_prompt", "invalid_type", "invalid_value", "unsupported_value"];
+const IMAGE_ADVICE = "This chat holds an image, and the model may not be able to see images: choose one that can in the settings of this chat, above, and ask again.";
+
+/** What went wrong, in a sentence, and what to do about it. `pictured`: the model was shown images. */
+export function explained({ message, code, id }, pictured = false) {
   const told = sentence(`${message}${id ? ` (in the log: ${id})` : ""}`);
+  if (pictured && OF_IMAGES.includes(code)) return `${told} ${IMAGE_ADVICE}`;
   return ADVICE[code] ? `${told} ${ADVICE[code]}` : told;
 }
