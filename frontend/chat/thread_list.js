@@ -128,9 +128,10 @@ async function readPage(user, words, filter, after, signal) {
 
 /** What was said, as rows below the threads that are called so. */
 async function saidIn(user, words, signal) {
-  const body = { user_id: user, query: words, types: ["turn"], top_k: MOST_FOUND };
-  const { hits } = await post(apiPath("memory", "search"), body, { signal });
-  return hits.map((hit) => ({ key: hit.id, thread_id: hit.thread_id, title: hit.text, updated: hit.timestamp, turn: hit.id.split(":").at(-1), said: true }));
+  const body = { user_id: user, query: words, types: ["turn"], top_k: MOST_FOUND, relevant_only: true };
+  const { hits, threads } = await post(apiPath("memory", "search"), body, { signal });
+  const chats = new Map(threads.map((thread) => [thread.thread_id, thread]));
+  return hits.map((hit) => ({ ...chats.get(hit.thread_id), key: hit.id, thread_id: hit.thread_id, said: hit.text, updated: hit.timestamp, turn: hit.id.split(":").at(-1) }));
 }
 
 function Row({ item, selected, onSelect }) {
@@ -140,7 +141,7 @@ function Row({ item, selected, onSelect }) {
       ${item.pinned && html`<${Icon} name="pin" size=${14} />`}
       ${item.said && html`<${Icon} name="chat" size=${14} />`}
       ${item.incognito && html`<${Icon} name="lock" size=${14} />`}
-      <span class="thread-title" title=${item.said ? undefined : item.thread_id}>${item.said ? item.title : threadName(item)}</span>
+      <span class="thread-title" title=${item.said ? undefined : item.thread_id}>${item.said ?? threadName(item)}${item.said && html`<small>${item.one_shot ? "API" : threadName(item)}</small>`}</span>
       <time class="muted">${shortTime(item.updated)}</time>
     </a>
     ${!item.said && html`<${ThreadMenu} thread=${item} />`}

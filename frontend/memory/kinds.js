@@ -7,12 +7,12 @@ export const KINDS = {
   cases: { one: "Case", many: "Cases", type: "case" },
 };
 
+/** A hit's type is the name of its kind. */
 const TYPES = {
-  ...Object.fromEntries(Object.values(KINDS).map(({ one, type }) => [type, one])),
   turn: "Message",
   note: "Note",
   stretch: "Stretch",
 };
 
 export const kindName = (kind) => KINDS[kind]?.one ?? kind;
-export const typeName = (type) => TYPES[type] ?? type;
+export const typeName = (type) => TYPES[type] ?? kindName(type);

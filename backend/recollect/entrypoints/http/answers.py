@@ -143,8 +143,16 @@ class HitAnswer(BaseModel):
     neighbours: list[TurnAnswer] | None = None
 
 
+class HitThreadAnswer(Answer):
+    thread_id: str
+    title: str | None
+    created: int
+    one_shot: bool
+
+
 class SearchAnswer(BaseModel):
     hits: list[HitAnswer]
+    threads: list[HitThreadAnswer] = Field(description="The threads that hits are of.")
     degraded: list[str] = Field(
         description="What this search could not use, in words; empty when all is well."
     )
@@ -164,6 +172,7 @@ class SearchAnswer(BaseModel):
                 _hit(hit, path, turns)
                 for hit, path, turns in zip(found.hits, found.paths, around, strict=True)
             ],
+            threads=[HitThreadAnswer.of(thread) for thread in found.threads],
             degraded=found.degraded,
             left_out=found.left_out,
             searched={"texts": found.rows, "embedded": found.embedded, "from_journal": found.from_journal},

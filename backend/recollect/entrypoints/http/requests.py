@@ -206,6 +206,9 @@ class SearchBody(Body):
         strict=True,
         description="The best hits whose texts have so many tokens together, with those of their neighbours.",
     )
+    relevant_only: bool = Field(
+        False, description="Only hits up to where relevance ends; none where nothing is about the query."
+    )
     neighbours: int = Field(0, ge=0, le=20, strict=True, description="Turns before and after each hit.")
     passages: bool = Field(True, description="Of a long text only the best passage; false: all of it.")
     now: Timestamp | None = Field(None, description="When it is asked, for 'last week'; unset: now.")
@@ -222,7 +225,16 @@ class SearchBody(Body):
             frozenset(self.types), frozenset(self.tags), self.thread_id, self.agent_id, self.since, self.until
         )
         selection = Selection(self.mode, scope, top_k, self.max_tokens, self.passages)
-        return Search(self.query, self.user_id, self.agent_id, selection, self.neighbours, self.now)
+        return Search(
+            self.query,
+            self.user_id,
+            self.agent_id,
+            selection,
+            self.neighbours,
+            self.now,
+            relevant_only=self.relevant_only,
+            with_threads=True,
+        )
 
 
 class ThreadBody(Body):

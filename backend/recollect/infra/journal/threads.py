@@ -1,6 +1,8 @@
 """The thread store: threads and their turns."""
 
+import json
 import sqlite3
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
@@ -75,6 +77,13 @@ class SqlThreadStore(QueueingStore):
     async def find(self, thread: ThreadRef) -> Thread | None:
         found = await self._database.one(f"SELECT {THREAD_COLUMNS} FROM threads WHERE {IS_THREAD}", thread)
         return None if found is None else thread_of(found)
+
+    async def some(self, space: str, user_id: str, thread_ids: Iterable[str]) -> list[Thread]:
+        """Those of a user that have one of these ids."""
+        sql = f"SELECT {THREAD_COLUMNS} FROM threads WHERE space = :space AND user_id = :user_id"
+        sql += " AND thread_id IN (SELECT value FROM json_each(:ids))"
+        bound = {"space": space, "user_id": user_id, "ids": json.dumps(list(thread_ids))}
+        return [thread_of(row) for row in await self._database.read(sql, bound)]
 
     async def waiting(self, thread: ThreadRef) -> Waiting | None:
         """What of a thread no memcell holds yet; None where there is nothing."""

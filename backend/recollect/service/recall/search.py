@@ -13,12 +13,13 @@ from recollect.domain.access import Caller
 from recollect.domain.entries.entry import FACTS
 from recollect.domain.extraction.known import in_turns
 from recollect.domain.identity import turn_number
-from recollect.domain.model import DEFAULT_USER, ThreadRef, Turn
+from recollect.domain.model import DEFAULT_USER, Thread, ThreadRef, Turn
 from recollect.domain.paths import transcript_path
 from recollect.domain.recall.corpus import Corpus
 from recollect.domain.recall.hits import STRETCH, Chosen, Hit, Ranked, Scope, Selection, lengthen, tokens
 from recollect.domain.recall.query import Exchange, Query, read_query
 from recollect.domain.recall.rank import Scores, Weights, score
+from recollect.domain.recall.relevance import relevant
 from recollect.domain.recall.rows import TURN, Vectors
 from recollect.errors import EmbedderUnavailable, InvalidInput, Unavailable
 from recollect.infra.journal.threads import SqlThreadStore
@@ -52,6 +53,10 @@ class Search:
     """The moment of asking, for "yesterday"; None: now."""
     before: Exchange = ("", "")
     """What was said before it, where it may be a follow-up: its words count a little too."""
+    relevant_only: bool = False
+    """No hits beyond where relevance ends."""
+    with_threads: bool = False
+    """Tell what the threads of the hits are called."""
     embed_seconds: float | None = None
     """How long the embedding model may take, where that is less than it may take for anybody."""
 
@@ -62,6 +67,8 @@ class Found:
 
     hits: list[Hit] = field(default_factory=list)
     paths: list[str | None] = field(default_factory=list)
+    threads: list[Thread] = field(default_factory=list)
+    """Those that hits are of, if they are wanted."""
     neighbours: list[list[Turn]] = field(default_factory=list)
     degraded: list[str] = field(default_factory=list)
     left_out: dict[str, int] = field(default_factory=lambda: {"hits": 0, "neighbours": 0})
@@ -121,6 +128,8 @@ class Recall:
             found.degraded += _without_vectors(found, self._indexer.refused_of(owned.owner))
         chosen = await self._choose(caller.space, user_id, ranked, _for_hits(search))
         found.hits, found.left_out["hits"] = chosen.hits, chosen.too_long
+        if search.relevant_only:
+            found.hits = relevant(ranked, chosen.hits, vector)
         ranked_at = time.perf_counter()
         found.from_journal = len(owned.unindexed)
         if self._indexer.notes_behind(owned.owner):
@@ -130,6 +139,9 @@ class Recall:
                 f"an agent_id alone searches the threads of the user {user_id} alone: name a user_id for another's"
             )
         found.paths = await self._paths(caller.space, user_id, found.hits)
+        named = dict.fromkeys(hit.row.thread_id for hit in found.hits if hit.row.thread_id)
+        if named and search.with_threads:
+            found.threads = await self._threads.some(caller.space, user_id, named)
         left = await self._add_neighbours(caller.space, user_id, search, found)
         if left is not None:
             await self._run(ranked.corpus, ranked.words, partial(lengthen, found.hits, ranked.words, left))

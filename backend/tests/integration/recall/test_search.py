@@ -87,6 +87,17 @@ def test_a_message_is_found_by_its_meaning_soon_after(filled: httpx2.Client) -> 
     assert (found["degraded"], found["hits"][0]["embedded"]) == ([], True)
 
 
+def test_hits_end_where_relevance_ends_and_name_their_threads(filled: httpx2.Client) -> None:
+    asked = {"user_id": "ann", "relevant_only": True}
+    found = search(filled, "What is her profession?", **asked)
+    assert [hit["text"] for hit in found["hits"]] == ["She works as a nurse there"]
+    assert [(each["thread_id"], each["title"]) for each in found["threads"]] == [("move", None)]
+    for stranger in ("quantum chromodynamics", "xqzwv", "What is the torque of a diesel engine?"):
+        assert len(texts(filled, stranger, user_id="ann")) == 5
+        assert texts(filled, stranger, **asked) == []
+    assert texts(filled, "blue", mode="keyword", **asked) == ["Pay it with the blue card"]
+
+
 @pytest.mark.parametrize("script", SCRIPTS)
 def test_every_script_is_found_by_its_words(client: httpx2.Client, script: str) -> None:
     user = f"script {script}"
