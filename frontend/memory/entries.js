@@ -1,17 +1,18 @@
-// Memories: browsed by kind and day or searched at the left, one of them read at the right.
+// Memories: browsed by kind, month and day or searched at the left, one of them read at the right.
 import { apiPath, get } from "../api.js";
 import { go, href } from "../router.js";
 import { useSession } from "../session.js";
 import { Icon } from "../ui/icons.js";
 import { usePages } from "../ui/pages.js";
 import { Empty, Loading, Problem } from "../ui/states.js";
-import { shortTime } from "../ui/times.js";
+import { count, shortTime } from "../ui/times.js";
 import { VirtualList } from "../ui/virtual_list.js";
 import { html, useCallback, useEffect, useMemo, useState } from "../view.js";
-import { boundsOf, dayHeading, withDays } from "./days.js";
+import { boundsOf, dayHeading, dayOf, endOf, monthName, withDays } from "./days.js";
 import { EntryPage } from "./entry.js";
 import { Hits } from "./hits.js";
 import { KINDS, kindName } from "./kinds.js";
+import { Months, useMonths } from "./months.js";
 
 const PAGE = 100;
 const PAUSE_MS = 300;
@@ -19,23 +20,25 @@ const PAUSE_MS = 300;
 /** `searchable`: search looks at them. It does at a user's, not at an agent's. */
 export function Entries({ section, kinds, searchable = false, chosen, query }) {
   const { user } = useSession();
-  const { day = "" } = query;
+  const { day = "", month = "" } = query;
   const kind = kinds.includes(query.kind) ? query.kind : "";
   const q = searchable ? (query.q ?? "") : "";
   const wanted = kind ? [kind] : kinds;
   const list = usePages(
     async (after, signal) => {
-      const asked = { user_id: user, kind: wanted, limit: PAGE, after, ...boundsOf(day) };
+      const asked = { user_id: user, kind: wanted, limit: PAGE, after, ...(day ? boundsOf(day) : endOf(month)) };
       const { entries, next } = await get(apiPath("memory", "entries"), asked, { signal });
       return { items: entries, next };
     },
-    [user, section, wanted.join(), day],
+    [user, section, wanted.join(), day, month],
   );
+  const [removed, setRemoved] = useState(0);
   const narrow = useCallback((changes) => go("memory", [section], { ...query, ...changes }, { replace: true }), [section, query]);
   const changed = useCallback((entry) => list.setItems((items) => items.map((each) => (each.id === entry.id ? { ...each, ...entry } : each))), [list.setItems]);
   const forgotten = useCallback(
     (ids) => {
       list.setItems((items) => items.filter((each) => !ids.includes(each.id)));
+      setRemoved((before) => before + 1);
       go("memory", [section], query, { replace: true });
     },
     [list.setItems, section, query],
@@ -45,7 +48,9 @@ export function Entries({ section, kinds, searchable = false, chosen, query }) {
       <${Filters} kinds=${kinds} kind=${kind} day=${day} q=${q} searchable=${searchable} onChange=${narrow} />
       ${q
         ? html`<${Hits} q=${q} kind=${kind} day=${day} section=${section} query=${query} chosen=${chosen} />`
-        : html`<${List} list=${list} section=${section} query=${query} chosen=${chosen} />`}
+        : searchable
+          ? html`<${Timeline} kinds=${wanted} removed=${removed} list=${list} section=${section} query=${query} chosen=${chosen} />`
+          : html`<${List} list=${list} section=${section} query=${query} chosen=${chosen} />`}
     </section>
     <section class="pane-detail" aria-label="The chosen memory">
       ${chosen
@@ -77,35 +82,51 @@ function Filters({ kinds, kind, day, q, searchable, onChange }) {
           (each) => html`<button type="button" class="small" aria-pressed=${each === kind} onClick=${() => onChange({ kind: each })}>${each ? KINDS[each].many : "All"}</button>`,
         )}
       </div>`}
-      <input type="date" class="day" aria-label="Day" value=${day} onChange=${(event) => onChange({ day: event.target.value })} />
+      <input type="date" class="day" aria-label="Day" value=${day} onChange=${(event) => onChange({ day: event.target.value, month: "" })} />
     </div>
   </form>`;
 }
 
 /** A memory of one sentence is its own title. */
 const saysMore = ({ title, text }) => text !== title;
-const heightOf = (item) => (item.entry ? (saysMore(item.entry) ? 84 : 64) : 38);
+const heightOf = (item) => (item.entry ? (saysMore(item.entry) ? 84 : 64) : item.month ? 42 : 38);
 const keyOf = (item) => item.key;
 const isHeading = (item) => !item.entry;
 
-function List({ list, section, query, chosen }) {
+/** The list, with the months beside it; the one that stands at the top of the list is marked. */
+function Timeline({ kinds, removed, list, section, query, chosen }) {
+  const { months, error, reload } = useMonths(kinds, [removed]);
+  const [top, setTop] = useState("");
+  const counts = useMemo(() => new Map(months.map(({ month, entries }) => [month, entries])), [months]);
+  const seen = useCallback((item) => setTop(item.month ?? dayOf(item.day ?? item.entry.when).slice(0, 7)), []);
+  return html`<div class="timeline">
+    <${Months} months=${months} error=${error} reload=${reload} shown=${top} section=${section} query=${query} />
+    <${List} list=${list} counts=${counts} onTop=${seen} section=${section} query=${query} chosen=${chosen} />
+  </div>`;
+}
+
+function List({ list, counts, onTop, section, query, chosen }) {
   const items = useMemo(() => withDays(list.items), [list.items]);
   const row = useCallback(
-    (item) => (item.entry ? html`<${Row} entry=${item.entry} section=${section} query=${query} chosen=${item.entry.id === chosen} />` : html`<h2 class="day-heading">${dayHeading(item.day)}</h2>`),
-    [section, query, chosen],
+    (item) => {
+      if (item.entry) return html`<${Row} entry=${item.entry} section=${section} query=${query} chosen=${item.entry.id === chosen} />`;
+      if (item.day) return html`<h3 class="day-heading">${dayHeading(item.day)}</h3>`;
+      return html`<h2 class="month-heading">${monthName(item.month)}${!query.day && counts?.has(item.month) && html`<span class="hidden-label">, </span><span class="months-count">${count(counts.get(item.month))}</span>`}</h2>`;
+    },
+    [section, query, chosen, counts],
   );
   if (!items.length && list.loading) return html`<${Loading} />`;
   if (list.error && !items.length) return html`<${Problem} error=${list.error} onRetry=${list.reload} />`;
-  if (!items.length) return html`<${Nothing} section=${section} narrowed=${Boolean(query.kind || query.day)} />`;
+  if (!items.length) return html`<${Nothing} section=${section} narrowed=${Boolean(query.kind || query.day || query.month)} />`;
   return html`<div class="pane-scroll">
-    <${VirtualList} items=${items} keyOf=${keyOf} rowHeight=${heightOf} row=${row} isHeading=${isHeading} onEnd=${list.loadMore} label="Memories">
+    <${VirtualList} items=${items} keyOf=${keyOf} rowHeight=${heightOf} row=${row} isHeading=${isHeading} onTop=${onTop} onEnd=${list.loadMore} label="Memories">
       ${list.error && html`<${Problem} error=${list.error} onRetry=${list.loadMore} />`}
     <//>
   </div>`;
 }
 
 function Nothing({ section, narrowed }) {
-  if (narrowed) return html`<${Empty} icon="search" title="None of that kind or day" />`;
+  if (narrowed) return html`<${Empty} icon="search" title="None of that kind or time" />`;
   if (section === "cases") return html`<${Empty} icon="spark" title="No cases yet">A case is made of a conversation in which an agent used tools.<//>`;
   return html`<${Empty} icon="memory" title="Nothing is remembered yet">Memories are made of conversations, a while after they have paused.<//>`;
 }

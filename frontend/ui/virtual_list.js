@@ -9,10 +9,11 @@ const never = () => false;
 
 /**
  * `items`; `keyOf(item)`; `rowHeight`, pixels, or a function of the item; `row(item, index)` draws one, in exactly that
- * height, and the same for as long as it is the same function; `onEnd` is called when the end comes near. Arrow keys, Home and End move between rows,
+ * height, and the same for as long as it is the same function; `onEnd` is called when the end comes near, `onTop` with
+ * the item at the top as it changes. Arrow keys, Home and End move between rows,
  * and pass over those for which `isHeading(item)`.
  */
-export function VirtualList({ items, keyOf, rowHeight, row, isHeading = never, onEnd, label, children }) {
+export function VirtualList({ items, keyOf, rowHeight, row, isHeading = never, onEnd, onTop, label, children }) {
   const viewport = useRef(null);
   const wanted = useRef(null);
   const tops = useMemo(() => topsOf(items, rowHeight), [items, rowHeight]);
@@ -22,10 +23,11 @@ export function VirtualList({ items, keyOf, rowHeight, row, isHeading = never, o
   const look = useCallback(() => {
     const { scrollTop, clientHeight } = viewport.current;
     const first = indexAt(tops, scrollTop);
+    if (first in items) onTop?.(items[first]);
     const last = indexAt(tops, scrollTop + clientHeight) + 1;
     const next = { first: first - (first % STEP), last: last + STEP - (last % STEP) };
     setRange((before) => (before.first === next.first && before.last === next.last ? before : next));
-  }, [tops]);
+  }, [tops, items, onTop]);
   useLayoutEffect(() => {
     look();
     const observer = new ResizeObserver(look);

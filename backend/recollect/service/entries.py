@@ -2,6 +2,7 @@
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import date
 from typing import TypeVar
 
 from recollect.domain.access import Caller
@@ -28,6 +29,7 @@ from recollect.domain.entries.profile import (
     written_over,
 )
 from recollect.domain.entries.succession import overrule
+from recollect.domain.extraction.prompts import day_begins, day_of
 from recollect.domain.job import JobSpec
 from recollect.domain.model import DEFAULT_USER, Entry
 from recollect.domain.paths import agent_folder, owner_folder
@@ -192,6 +194,21 @@ class Entries:
             after = page[-1].entry_id
         quotes = await view.quotes(found[:limit])
         return [ShownEntry(known, quoted) for known, quoted in zip(found, quotes, strict=False)]
+
+    async def months(self, caller: Caller, wanted: EntryFilter, time_zone: str) -> list[tuple[date, int]]:
+        """The months in which something of it happened, by their first days there, and how much; the newest first."""
+        owner = _owner(self._view(caller, wanted.user_id), wanted)
+        found = await self.store.first_and_last(caller.space, owner, wanted.kinds)
+        if found is None:
+            return []
+        first, last = (day_of(when, time_zone) for when in found)
+        span = range(12 * last.year + last.month - 1, 12 * first.year + first.month - 2, -1)
+        days = [date(number // 12, number % 12 + 1, 1) for number in span]
+        begins = [day_begins(day, time_zone) for day in days]
+        ends = [found[1] + 1, *begins[:-1]]
+        stretches = list(zip(begins, ends, strict=True))
+        counts = await self.store.counts(caller.space, owner, wanted.kinds, stretches)
+        return [(day, count) for day, count in zip(days, counts, strict=True) if count]
 
     async def profile(self, caller: Caller, user_id: str) -> list[ShownEntry]:
         """The user's page: what holds, by category, what is pinned first, then the newest."""

@@ -19,7 +19,8 @@ def show(visit: Visit, text: str) -> Page:
     return visit.open("memory", "entries", visit.site.facts(visit.user)[text])
 
 
-def test_memories_are_browsed_by_kind_and_by_day(site: Site, visit: Visits) -> None:
+def test_memories_are_browsed_by_kind_by_month_and_by_day(site: Site, visit: Visits) -> None:
+    site.remember("ann", "ann-0", "I have a cat called Ida.", at=MAY_8 - 40 * DAY)
     site.remember("ann", "ann-1", "My name is Ann.", "I live in Berlin.")
     site.remember("ann", "ann-2", "I work as a nurse.", at=MAY_8 + 3 * DAY)
     page = visit(site, "ann").open("memory")
@@ -27,7 +28,16 @@ def test_memories_are_browsed_by_kind_and_by_day(site: Site, visit: Visits) -> N
     expect(memories.get_by_role("heading", name="Monday, 11 May 2026")).to_be_visible()
     expect(memories.get_by_role("heading", name="Friday, 8 May 2026")).to_be_visible()
     page.get_by_role("button", name="Facts").click()
-    expect(memories.get_by_role("link")).to_have_count(3)
+    expect(memories.get_by_role("link")).to_have_count(4)
+    months = page.get_by_role("navigation", name="Months")
+    expect(months.get_by_role("link")).to_have_text(["May 2026, 3", "March 2026, 1"])
+    expect(memories.get_by_role("heading", level=2)).to_have_text(["May 2026, 3", "March 2026, 1"])
+    expect(months.locator("[aria-current]")).to_have_text("May 2026, 3")
+    months.get_by_role("link", name="March 2026").click()
+    expect(memories.get_by_role("link")).to_have_text([re.compile("a cat called Ida")])
+    expect(months.locator("[aria-current]")).to_have_text("March 2026, 1")
+    months.get_by_role("link", name="May 2026").click()
+    expect(memories.get_by_role("link")).to_have_count(4)
     page.get_by_label("Day").fill("2026-05-11")
     expect(memories.get_by_role("link")).to_have_count(1)
     expect(memories.get_by_role("link", name="Ann works as a nurse.")).to_be_visible()
@@ -36,17 +46,23 @@ def test_memories_are_browsed_by_kind_and_by_day(site: Site, visit: Visits) -> N
 
 
 def test_a_search_tells_why_it_found_each_text(site: Site, visit: Visits) -> None:
+    site.post("threads", thread_id="s-1", user_id="searcher", title="Pets and walks")
     site.remember("searcher", "s-1", "I have a dog called Rex.", "I like long walks.")
     page = visit(site, "searcher").open("memory")
     page.get_by_role("searchbox", name="Search memories").fill("Rex")
     hits = page.get_by_role("list", name="Hits")
-    expect(hits.get_by_role("listitem").first).to_contain_text("a dog called Rex")
+    expect(hits.get_by_role("listitem")).to_have_count(1)
+    expect(hits.get_by_role("listitem")).to_contain_text("a dog called Rex")
+    expect(hits.get_by_role("listitem")).to_contain_text("Pets and walks")
     hits.get_by_text(re.compile(r"Why: score \d")).first.click()
     expect(hits.get_by_role("row", name=re.compile("its words"))).to_be_visible()
     page.get_by_role("button", name="Facts").click()
     expect(hits.get_by_role("listitem")).to_contain_text("searcher has a dog called Rex.")
     hits.get_by_role("link").click()
     expect(page.get_by_role("article", name="searcher has a dog called Rex.")).to_be_visible()
+    page.get_by_role("searchbox", name="Search memories").fill("quantum chromodynamics")
+    expect(page.get_by_text("Nothing found")).to_be_visible()
+    expect(hits.get_by_role("listitem")).to_have_count(0)
 
 
 def test_a_memory_shows_the_words_it_came_from(site: Site, visit: Visits) -> None:

@@ -17,6 +17,7 @@ from recollect.service.skills.view import ShownSkill
 from recollect.service.sources import Quote, Reason
 
 Kind = Literal["episodes", "facts", "foresight", "profile", "cases", "skills"]
+UserKind = Literal["episodes", "facts", "foresight", "profile"]
 MAX_TEXT = 20_000
 
 
@@ -100,6 +101,15 @@ class EntryAnswer(EntryState):
 class EntriesAnswer(BaseModel):
     entries: list[EntryAnswer]
     next: str | None = Field(None, description="Pass it as `after` for the next page; absent on the last.")
+
+
+class MonthAnswer(BaseModel):
+    month: str = Field(description="Such as 2026-05.")
+    entries: int
+
+
+class MonthsAnswer(BaseModel):
+    months: list[MonthAnswer]
 
 
 class QuoteAnswer(BaseModel):

@@ -3,6 +3,7 @@
 import json
 import sqlite3
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 from recollect.domain.entries.entry import PROFILE, Deletion, EntryChange, EntryVersion, KnownEntry
 from recollect.domain.entries.links import origin_ids, successor_ids
@@ -69,6 +70,21 @@ WHERE space = ? AND owner = ? AND statement != '' AND statement IN (SELECT value
 GROUP BY statement"""
 
 
+def _of(owner: str | None, kinds: Sequence[str]) -> str:
+    """The condition for those of a space, of an owner, of some kinds; unset: of any."""
+    where = "e.space = :space"
+    if owner is not None:
+        where += " AND e.owner = :owner"
+    if len(kinds) > 1:
+        where += " AND e.kind IN (SELECT value FROM json_each(:kinds))"
+    return f"{where} AND e.kind = :kind" if len(kinds) == 1 else where
+
+
+def _bound(space: str, owner: str | None, kinds: Sequence[str]) -> dict[str, Any]:
+    kind = next(iter(kinds), None)
+    return {"space": space, "owner": owner, "kinds": json.dumps(list(kinds)), "kind": kind}
+
+
 class SqlEntryStore(QueueingStore):
     """A change is one transaction, with the jobs that write its files."""
 
@@ -117,13 +133,7 @@ class SqlEntryStore(QueueingStore):
 
         `since` is included, `until` is not.
         """
-        where = ["e.space = :space"]
-        if owner is not None:
-            where.append("e.owner = :owner")
-        if kinds:
-            where.append(
-                "e.kind IN (SELECT value FROM json_each(:kinds))" if len(kinds) > 1 else "e.kind = :kind"
-            )
+        where = [_of(owner, kinds)]
         if since is not None:
             where.append("e.when_ms >= :since")
         if until is not None:
@@ -134,10 +144,7 @@ class SqlEntryStore(QueueingStore):
             last = "(SELECT when_ms FROM entries WHERE space = :space AND entry_id = :after)"
             where += [f"e.when_ms <= {last}", f"NOT (e.when_ms = {last} AND e.entry_id <= :after)"]
         parameters = {
-            "space": space,
-            "owner": owner,
-            "kinds": json.dumps(list(kinds)),
-            "kind": next(iter(kinds), None),
+            **_bound(space, owner, kinds),
             "since": since,
             "until": until,
             "after": after,
@@ -146,6 +153,25 @@ class SqlEntryStore(QueueingStore):
         order = "ORDER BY e.when_ms DESC, e.entry_id LIMIT :limit"
         found = await self._database.read(f"{SELECT_ENTRIES} WHERE {' AND '.join(where)} {order}", parameters)
         return [known_of(row) for row in found]
+
+    async def first_and_last(
+        self, space: str, owner: str | None, kinds: Sequence[str]
+    ) -> tuple[int, int] | None:
+        """When the first and the last of these happened; None where there are none."""
+        sql = f"SELECT min(when_ms) AS first, max(when_ms) AS last FROM entries e WHERE {_of(owner, kinds)}"
+        (found,) = await self._database.read(sql, _bound(space, owner, kinds))
+        return None if found["first"] is None else (found["first"], found["last"])
+
+    async def counts(
+        self, space: str, owner: str | None, kinds: Sequence[str], stretches: Sequence[tuple[int, int]]
+    ) -> list[int]:
+        """How many of these happened in each stretch of time, whose end is not part of it."""
+        sql = f"""
+        SELECT (SELECT count(*) FROM entries e WHERE {_of(owner, kinds)}
+            AND e.when_ms >= stretch.value ->> 0 AND e.when_ms < stretch.value ->> 1) AS entries
+        FROM json_each(:stretches) stretch ORDER BY stretch.key"""
+        bound = {**_bound(space, owner, kinds), "stretches": json.dumps(stretches)}
+        return [row["entries"] for row in await self._database.read(sql, bound)]
 
     async def of_cell(self, space: str, owner: str, cell: str, strategy: str) -> list[KnownEntry]:
         """What a strategy made of a cell, oldest first."""

@@ -89,6 +89,23 @@ class TestReading:
         assert await ids(home, agent_id="helper", user_id="bob") == []
         assert sorted(await ids(home, kind=["facts", "cases"])) == ["ca-1", "fa-1", "fa-2"]
 
+    async def test_they_are_counted_by_the_months_of_a_zone(self, home: Home) -> None:
+        last_minute_of_may = 1_780_271_940_000
+        await home.put(known("fa-5", when=last_minute_of_may), known("ep-1", kind="episodes", when=0))
+
+        async def months(**query: Any) -> list[tuple[str, int]]:
+            found = (await home.client.get("/api/v1/memory/months", params=query)).raise_for_status().json()
+            return [(each["month"], each["entries"]) for each in found["months"]]
+
+        assert await months(user_id="ann") == [("2026-05", 3), ("1970-01", 1)]
+        assert await months(user_id="ann", kind="facts", time_zone="Europe/Lisbon") == [
+            ("2026-06", 1),
+            ("2026-05", 1),
+        ]
+        assert await months(user_id="ann", kind="episodes", time_zone="America/Lima") == [("1969-12", 1)]
+        assert await months(user_id="cleo") == []
+        assert (await home.client.get("/api/v1/memory/months?time_zone=Mars")).status_code == 422
+
     async def test_cases_come_from_every_agent_to_those_whose_they_are(self, home: Home) -> None:
         agent = "default/agents/clerk"
         await home.put(

@@ -1,6 +1,6 @@
 """Entries and skills: read, correct, pin, delete, undo, and ask where they came from."""
 
-from typing import Annotated
+from typing import Annotated, get_args
 
 from fastapi import APIRouter, Query, Request
 from pydantic import Field
@@ -10,6 +10,7 @@ from recollect.domain.entries.entry import SKILLS, is_skill_id
 from recollect.domain.model import MAX_TIMESTAMP
 from recollect.entrypoints.http import entry_schemas as schemas
 from recollect.entrypoints.http.answers import next_page
+from recollect.entrypoints.http.chat_schemas import TimeZone
 from recollect.entrypoints.http.deps import Calling, Home, PathId, UserQuery, note
 from recollect.entrypoints.http.direct_route import BodyRoute
 from recollect.entrypoints.http.errors import documented
@@ -56,6 +57,26 @@ async def list_entries(
     found = await listing(caller, wanted, limit + 1, after)
     page = [schemas.EntryAnswer.of(shown) for shown in found[:limit]]
     return schemas.EntriesAnswer(entries=page, **next_page(found, limit, lambda shown: shown.known.entry_id))
+
+
+@router.get("/months", responses=documented(404))
+async def list_months(
+    home: Home,
+    caller: Calling,
+    user_id: UserQuery = None,
+    kind: Annotated[
+        list[schemas.UserKind] | None, Query(max_length=4, description="Only these; may be given again.")
+    ] = None,
+    time_zone: Annotated[
+        TimeZone, Query(description="An IANA name such as Europe/Lisbon: where months begin.")
+    ] = "UTC",
+) -> schemas.MonthsAnswer:
+    """The months in which something that was made of a user's conversations happened, the newest first."""
+    wanted = EntryFilter(user_id, kinds=tuple(dict.fromkeys(kind or get_args(schemas.UserKind))))
+    found = await home.entries.months(caller, wanted, time_zone)
+    return schemas.MonthsAnswer(
+        months=[schemas.MonthAnswer(month=f"{day:%Y-%m}", entries=count) for day, count in found]
+    )
 
 
 @router.post("/entries", status_code=201, responses=documented(429))
