@@ -31,6 +31,7 @@ from recollect.infra.backends.server import tls_context
 BACKEND = Path(__file__).resolve().parents[1]
 PRELOADED = (
     "recollect.entrypoints.cli.main", "recollect.entrypoints.http.server", "recollect.entrypoints.logs",
+    "recollect.entrypoints.http.doors.mcp_server",
     "recollect.app", "recollect.entrypoints.cli.client", "recollect.infra.index.tables",
     "recollect.infra.embedders.onnx", "recollect.infra.journal.connection", "alembic.command", "tests.standins.standin_model",
 )  # fmt: skip

@@ -50,6 +50,7 @@ RULES = (
     Rule("(?:PUT|PATCH) /api/v1/presets/.*", (ADMIN,)),
     Rule("GET /api/v1/whoami", ()),
     Rule("POST /api/v1/threads/[^/]+/cancel|POST /api/v1/jobs/[^/]+/retry", (WRITE,), stores=False),
+    Rule("POST /mcp", (), stores=False),  # Until a tool is called: see `act_as`.
     Rule("POST /v1/chat/completions", (READ, WRITE)),
     Rule("POST /v1/(?:embeddings|completions)", (READ,)),
     Rule("POST /api/v1/threads/[^/]+/messages", (READ, WRITE), _CHATTED),
@@ -76,9 +77,7 @@ def rule_for(method: str, path: str) -> Rule:
 
 def audited(scope: Scope, send: Send) -> Send:
     """Writes the request's line of the audit log, if it gets one, before its answer begins."""
-    rule = scope[_RULE] = rule_for(scope["method"], scope["path"])
-    if rule.audited is None:
-        return send
+    scope[_RULE] = rule_for(scope["method"], scope["path"])
 
     async def send_audited(message: Message) -> None:
         if message["type"] == "http.response.start" and _is_recorded(scope):
@@ -86,7 +85,7 @@ def audited(scope: Scope, send: Send) -> Send:
             route = getattr(scope.get("route"), "path", "unmatched")
             told = {"method": scope["method"], "route": route, "status": message["status"]}
             ids = _without_words(scope["recollect"], scope[CALLER].space)
-            await app.audit.write(scope[CALLER], rule.audited or "", **ids, **told)
+            await app.audit.write(scope[CALLER], scope[_RULE].audited, **ids, **told)
         await send(message)
 
     return send_audited
@@ -173,6 +172,18 @@ def admit(scope: Scope, caller: Caller) -> None:
     """Raises Refused where the key lacks a scope that the route needs."""
     scope[CALLER] = caller
     require_scopes(caller, scope[_RULE].scopes)
+
+
+def act_as(scope: Scope, user_id: str, method: str, path: str) -> None:
+    """Hold a request of another protocol to the rule of the native route that does the same for the user.
+
+    Raises Refused where the key lacks a scope, OverQuota where what is stored has no space left.
+    """
+    rule = scope[_RULE] = rule_for(method, path)
+    require_scopes(scope[CALLER], rule.scopes)
+    if rule.fills_disk:
+        app: App = scope["recollect.app"]
+        app.quotas.count_disk(scope[CALLER].space, user_id, body_bytes(scope))
 
 
 async def owner_named(scope: Scope, named: Mapping[str, str], acting: Caller) -> dict[str, str]:

@@ -4,7 +4,7 @@ import json
 import logging
 import math
 import secrets
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 from fastapi import Request
@@ -94,11 +94,15 @@ def unexpected_body(error_id: str) -> dict[str, Any]:
 
 async def render_invalid(_request: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, RequestValidationError)
-    first = error.errors()[0]
-    field = _field_at_fault(first)
-    more = len(error.errors()) - 1
-    text = f"{field}: {_in_words(first)}" + (f" (and {more} more)" if more else "")
+    text, field = first_problem(error.errors())
     return JSONResponse(error_body("invalid", text, field=field), 422)
+
+
+def first_problem(problems: Sequence[Any]) -> tuple[str, str]:
+    """Of pydantic's errors: the first in words, with how many more there are, and the field at fault."""
+    field = _field_at_fault(problems[0])
+    more = len(problems) - 1
+    return f"{field}: {_in_words(problems[0])}" + (f" (and {more} more)" if more else ""), field
 
 
 async def render_http(_request: Request, error: Exception) -> JSONResponse:
@@ -179,12 +183,21 @@ def speaks_openai(path: str) -> bool:
     return path == ROOT or path.startswith(f"{ROOT}/")
 
 
+def in_shape_of(path: str, body: JsonObject, status: int) -> tuple[JsonObject, int]:
+    """A native error's body and status, in the shape of the door at which it is told."""
+    if path == MCP:
+        return mcp_body(body, status), status
+    return openai_body(body, status) if speaks_openai(path) else (body, status)
+
+
 def for_either_door(render: Render) -> Render:
     """The same error in the shape of the door at which it is told."""
 
     async def told(request: Request, error: Exception) -> JSONResponse:
-        native = await render(request, error)
-        return in_openai_shape(native) if speaks_openai(request.scope["path"]) else native
+        native, path = await render(request, error), request.scope["path"]
+        if path == MCP:
+            return in_mcp_shape(native)
+        return in_openai_shape(native) if speaks_openai(path) else native
 
     return told
 
@@ -214,3 +227,41 @@ def openai_body(native: JsonObject, status: int) -> tuple[JsonObject, int]:
         "code": _CODES.get(code, code),
     }
     return {"error": error}, status
+
+
+MCP = "/mcp"
+_RPC_CODES = {404: -32601, 405: -32600, 413: -32600, 415: -32600, 422: -32602}
+"""JSON-RPC's, by HTTP status; all others are ours."""
+_OWN_RPC_CODE = -32000
+
+
+class RpcError(BaseModel):
+    code: int
+    message: str
+    data: dict[str, Any] | None = None
+
+
+class RpcErrorAnswer(BaseModel):
+    jsonrpc: str
+    id: str | int | None
+    error: RpcError
+
+
+def documented_for_mcp() -> dict[int | str, dict[str, Any]]:
+    answer = {"model": RpcErrorAnswer, "description": "An error."}
+    return dict.fromkeys(sorted({*ALWAYS, 400, 404, 405, 406}), answer)
+
+
+def mcp_body(native: JsonObject, status: int) -> JsonObject:
+    """The same error as JSON-RPC tells one that belongs to no message."""
+    told = native["error"]
+    data = {name: value for name, value in told.items() if name != "message"}
+    error = {"code": _RPC_CODES.get(status, _OWN_RPC_CODE), "message": told["message"], "data": data}
+    return {"jsonrpc": "2.0", "id": None, "error": error}
+
+
+def in_mcp_shape(native: JSONResponse) -> JSONResponse:
+    headers = {name: value for name, value in native.headers.items() if name in _KEPT_HEADERS}
+    return JSONResponse(
+        mcp_body(json.loads(bytes(native.body)), native.status_code), native.status_code, headers
+    )

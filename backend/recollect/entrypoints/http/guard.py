@@ -72,7 +72,7 @@ class Guard:
             await self._app(scope, receive, send)
             return
         limit = self._chat_limit if _is_chat(scope) else self._limit
-        exchange = _Exchange(receive, send, limit, openai=errors.speaks_openai(scope["path"]))
+        exchange = _Exchange(receive, send, limit, scope["path"])
         scope["recollect"] = exchange.notes
         started = time.perf_counter()
         try:
@@ -131,12 +131,12 @@ class Guard:
 class _Exchange:
     """One request and its answer: counts the body, remembers the status, answers once, in the door's shape."""
 
-    __slots__ = ("_left", "_openai", "_receive", "_send", "limit", "notes", "status")
+    __slots__ = ("_left", "_path", "_receive", "_send", "limit", "notes", "status")
 
-    def __init__(self, receive: Receive, send: Send, limit: _Limit, *, openai: bool) -> None:
+    def __init__(self, receive: Receive, send: Send, limit: _Limit, path: str) -> None:
         self._receive = receive
         self._send = send
-        self._openai = openai
+        self._path = path
         self.limit = limit
         self._left = limit.bytes
         self.status = 0
@@ -162,8 +162,7 @@ class _Exchange:
     async def reply(self, status: int, body: dict[str, Any]) -> None:
         if self.status:
             return
-        if self._openai:
-            body, status = errors.openai_body(body, status)
+        body, status = errors.in_shape_of(self._path, body, status)
         content = json.dumps(body, ensure_ascii=False).encode("utf-8", "replace")
         headers = [(b"content-type", b"application/json"), (b"content-length", str(len(content)).encode())]
         await self.send({"type": "http.response.start", "status": status, "headers": headers})

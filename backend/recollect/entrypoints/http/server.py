@@ -31,6 +31,7 @@ from recollect.entrypoints.http.access import audited, count_arriving
 from recollect.entrypoints.http.connection import Connection, Connections
 from recollect.entrypoints.http.deps import admit_body
 from recollect.entrypoints.http.direct_route import Shortcut
+from recollect.entrypoints.http.doors import mcp
 from recollect.entrypoints.http.guard import Guard
 from recollect.entrypoints.http.openai_schemas import LABEL_HEADER, THREAD_HEADER, TURN_HEADER
 from recollect.entrypoints.http.routes import (
@@ -71,7 +72,7 @@ def create_api() -> FastAPI:
         redoc_url=None,
         redirect_slashes=False,
     )
-    for door in (memory, entries, threads, forget, chat, openai, people, operations, web):
+    for door in (memory, entries, threads, forget, chat, openai, mcp, people, operations, web):
         api.include_router(door.router)
     api.include_router(operations.operator_router)
     api.add_exception_handler(RecollectError, errors.for_either_door(errors.render_known))

@@ -221,7 +221,7 @@ async def answer_without_reading(home: Home, method: str, path: str, **headers: 
     }  # fmt: skip
     await create_server(home.app)(scope, receive, send)
     error = json.loads(sent[1]["body"])["error"]
-    return sent[0]["status"], error["code"]
+    return sent[0]["status"], error.get("data", error)["code"]
 
 
 class TestBodies:

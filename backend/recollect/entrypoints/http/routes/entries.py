@@ -25,7 +25,7 @@ Moment = Annotated[int, Field(ge=0, le=MAX_TIMESTAMP)]
 """UTC milliseconds, out of a query."""
 
 
-def _verbs(home: App, entry_id: str) -> Entries | SkillEntries:
+def verbs(home: App, entry_id: str) -> Entries | SkillEntries:
     """Skills are files of their own, with verbs of their own."""
     return home.skills if is_skill_id(entry_id) else home.entries
 
@@ -94,7 +94,7 @@ async def get_entry(
     home: Home, caller: Calling, entry_id: PathId, user_id: UserQuery = None
 ) -> schemas.ShownEntryAnswer:
     """One entry, with the words it came from."""
-    return schemas.ShownEntryAnswer.of(await _verbs(home, entry_id).get_entry(caller, entry_id, user_id))
+    return schemas.ShownEntryAnswer.of(await verbs(home, entry_id).get_entry(caller, entry_id, user_id))
 
 
 @router.patch("/entries/{entry_id}", responses=documented(404, 409))
@@ -104,7 +104,7 @@ async def edit_entry(
     """Change what is named, of a skill its text. What a person wrote wins over what was said before; a pin changes no words."""
     note(request, user=body.user_id)
     return schemas.ShownEntryAnswer.of(
-        await _verbs(home, entry_id).edit_entry(caller, entry_id, body.user_id, body.edit())
+        await verbs(home, entry_id).edit_entry(caller, entry_id, body.user_id, body.edit())
     )
 
 
@@ -113,7 +113,7 @@ async def delete_entry(
     home: Home, caller: Calling, entry_id: PathId, user_id: UserQuery = None
 ) -> schemas.DeletedEntryAnswer:
     """Forget an entry, with its history. It is never derived again, and can't be brought back."""
-    return schemas.DeletedEntryAnswer.of(await _verbs(home, entry_id).delete_entry(caller, entry_id, user_id))
+    return schemas.DeletedEntryAnswer.of(await verbs(home, entry_id).delete_entry(caller, entry_id, user_id))
 
 
 @router.get("/entries/{entry_id}/deletion", responses=documented(404))
@@ -121,7 +121,7 @@ async def preview_deletion(
     home: Home, caller: Calling, entry_id: PathId, user_id: UserQuery = None
 ) -> schemas.DeletionAnswer:
     """What would go along if the entry were deleted. Nothing is changed."""
-    return schemas.DeletionAnswer.of(await _verbs(home, entry_id).what_goes(caller, entry_id, user_id))
+    return schemas.DeletionAnswer.of(await verbs(home, entry_id).what_goes(caller, entry_id, user_id))
 
 
 @router.get("/entries/{entry_id}/history", responses=documented(404))
@@ -129,7 +129,7 @@ async def get_history(
     home: Home, caller: Calling, entry_id: PathId, user_id: UserQuery = None
 ) -> schemas.HistoryAnswer:
     """Every version of an entry, and who made it so."""
-    known, versions = await _verbs(home, entry_id).history(caller, entry_id, user_id)
+    known, versions = await verbs(home, entry_id).history(caller, entry_id, user_id)
     return schemas.HistoryAnswer(
         id=known.entry_id,
         revision=known.revision,
@@ -145,14 +145,14 @@ async def undo(
     wanted = body or schemas.UndoBody()
     note(request, user=wanted.user_id)
     return schemas.ShownEntryAnswer.of(
-        await _verbs(home, entry_id).undo(caller, entry_id, wanted.user_id, wanted.revision)
+        await verbs(home, entry_id).undo(caller, entry_id, wanted.user_id, wanted.revision)
     )
 
 
 @router.get("/entries/{entry_id}/why", responses=documented(404))
 async def why(home: Home, caller: Calling, entry_id: PathId, user_id: UserQuery = None) -> schemas.WhyAnswer:
     """The chain from an entry to the words it came from."""
-    return schemas.WhyAnswer.told(await _verbs(home, entry_id).why(caller, entry_id, user_id))
+    return schemas.WhyAnswer.told(await verbs(home, entry_id).why(caller, entry_id, user_id))
 
 
 @router.get("/skills", responses=documented(404))

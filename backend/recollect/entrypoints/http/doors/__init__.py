@@ -1,0 +1,1 @@
+"""Other systems' protocols, one file each: their clients work unchanged."""
