@@ -135,6 +135,8 @@ async def test_a_text_of_thirty_megabytes_is_refused(home: Home, path: str, text
         assert (answer.status_code, answer.json()["error"]["code"]) == (413, "too_large")
         assert "more than 1000000 characters" in answer.json()["error"]["message"]
         pauses.append(longest)
+        if longest < LONGEST:
+            break
     assert min(pauses) < LONGEST
 
 
@@ -147,7 +149,7 @@ async def test_notes_of_very_many_headings(home: Home) -> None:
         await home.app.search.indexer.settled()
         return answers[0]
 
-    texts = ["\n".join(f"# h{each} {n}\n\nx{each}" for each in range(45_000)) for n in range(4)]
+    texts = ["\n".join(f"# h{each} {n}\n\nx{each}" for each in range(45_000)) for n in range(2)]
     bodies = [
         json.dumps({"name": f"n{n}", "text": text, "user_id": "me"}).encode() for n, text in enumerate(texts)
     ]

@@ -109,7 +109,12 @@ def test_its_two_commands_work_in_a_fresh_clone(tmp_path: Path) -> None:
     clone, person = tmp_path / "clone", tmp_path / "person"
     person.mkdir()
     subprocess.run(["git", "clone", "--quiet", str(REPOSITORY), str(clone)], check=True)
-    env = {**environment(person / ".recollect"), "HOME": str(person), "RECOLLECT_PORT": "0"}
+    env = {
+        **environment(person / ".recollect"),
+        "HOME": str(person),
+        "XDG_CACHE_HOME": str(person / ".cache"),
+        "RECOLLECT_PORT": "0",
+    }
     del env["RECOLLECT_HOME"]
     env.pop("PYTHONPATH", None)
     serving = subprocess.Popen(

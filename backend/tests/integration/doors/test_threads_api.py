@@ -60,9 +60,9 @@ async def test_an_archived_thread_is_listed_apart_until_it_is_brought_back(home:
 
 async def test_a_thread_is_exported_whole(home: Home) -> None:
     await make(home, "a", "Porto")
-    for number in range(120):
-        said = {"role": "user", "content": f"line {number}"}
-        await home.client.post("/api/v1/threads/a/turns", json=said)
+    lines = [message(f"line {number}", number) for number in range(120)]
+    added = {"session_id": "a", "user_id": "ann", "messages": lines}
+    (await home.client.post("/api/v1/memory/add", json=added)).raise_for_status()
     told = (await home.client.get("/api/v1/threads/a/export", params={"format": "json"})).json()
     assert [turn["content"] for turn in told["turns"]] == [f"line {number}" for number in range(120)]
     written = await home.client.get("/api/v1/threads/a/export")

@@ -62,7 +62,7 @@ def test_nothing_is_left_of_a_thread(server: Server, model: StandInModel) -> Non
     assert any("Mog" in entry["text"] for entry in entries(server.client, "ann", "facts"))
 
 
-@pytest.mark.parametrize("memories", ["made", "none"])
+@pytest.mark.parametrize("memories", ["made", pytest.param("none", marks=pytest.mark.slow)])
 def test_memories_of_a_forgotten_thread_stay_where_that_is_asked_for(
     server: Server, model: StandInModel, memories: str
 ) -> None:

@@ -29,7 +29,9 @@ HOMES: list[Json] = [
 async def moved_home(tmp_path: Path, model: MortalModel) -> AsyncIterator[Home]:
     """Ann told where she lives, and later that she moved."""
     model.control(table=HOMES)
-    async with remembering(tmp_path, model, chat={"recall_seconds": 20}) as home:
+    async with remembering(
+        tmp_path, model, chat={"recall_seconds": 20}, memorize={"pause_seconds": 1}
+    ) as home:
         for number, (text, days) in enumerate(((FLAT, 100), (MOVED, 10))):
             messages = said([("user", text)], start=now_ms() - days * DAY, prefix=f"home{number}-")
             await remember(home, f"home{number}", messages, **ANN)
@@ -126,7 +128,9 @@ async def test_a_fact_in_other_words_than_the_questions_leads_its_message_in_one
             for text, fact, _ in TOLD_OTHERWISE.values()
         ]
     )
-    async with remembering(tmp_path, model, embedding=embedding, chat={"recall_seconds": 20}) as home:
+    async with remembering(
+        tmp_path, model, embedding=embedding, chat={"recall_seconds": 20}, memorize={"pause_seconds": 1}
+    ) as home:
         for name, (text, _, _) in TOLD_OTHERWISE.items():
             await remember(home, name, said([("user", text)], prefix=f"{name}-", start=now_ms() - DAY), **ANN)
         await settled(home)
@@ -145,7 +149,9 @@ async def test_what_an_assistant_answered_comes_behind_the_fact_that_holds_since
 ) -> None:
     stale = "Well, you live in Porto."
     model.control(table=HOMES, script={"Where do I live?": stale})
-    async with remembering(tmp_path, model, chat={"recall_seconds": 20}) as home:
+    async with remembering(
+        tmp_path, model, chat={"recall_seconds": 20}, memorize={"pause_seconds": 1}
+    ) as home:
         await remember(home, "home0", said([("user", FLAT)], start=now_ms() - 100 * DAY, prefix="h-"), **ANN)
         await settled(home)
         await ask(home, "asked", "Where do I live?")
@@ -165,7 +171,9 @@ async def test_what_a_person_wrote_comes_before_the_message_that_says_otherwise(
     tmp_path: Path, model: MortalModel
 ) -> None:
     model.control(table=HOMES)
-    async with remembering(tmp_path, model, chat={"recall_seconds": 20}) as home:
+    async with remembering(
+        tmp_path, model, chat={"recall_seconds": 20}, memorize={"pause_seconds": 1}
+    ) as home:
         await remember(home, "home0", said([("user", FLAT)], start=now_ms() - 100 * DAY, prefix="h-"), **ANN)
         (porto,) = await entries(home, "facts")
         change = {**ANN, "text": "Ann lives in Braga."}
