@@ -387,9 +387,10 @@ def did_you_mean(place: Place, spelled: Callable[[Place], str]) -> str:
     def likeness(other: Place) -> float:
         if other[:-1] == place[:-1]:
             ratio = SequenceMatcher(None, place[-1], other[-1]).ratio()
-            return ratio if ratio > 0.6 else 0
+            return ratio if ratio > 0.65 else 0
         ratio = SequenceMatcher(None, ".".join(place), ".".join(other)).ratio()
         return max(0.85 if other[-1] == place[-1] else 0, ratio if ratio > 0.8 else 0)
 
     nearest = max(known, key=likeness)
-    return f"; did you mean {spelled(nearest)}?" if likeness(nearest) else ""
+    quoted = " (without the quotes)" if spelled(nearest) == spelled(place) else ""
+    return f"; did you mean {spelled(nearest)}{quoted}?" if likeness(nearest) else ""

@@ -102,8 +102,13 @@ def _home_and_settings(home: Path | None) -> Iterator[Finding]:
         yield Finding("settings", "problem", str(error), "correct it, then: recollect settings check")
         return
     yield _settings(settings)
-    yield _embedding(settings)
-    yield from asyncio.run(_server_and_model(settings))
+    served = asyncio.run(_served(settings))
+    embedding = _embedding(settings)
+    # A server has an environment of its own, and says itself what it misses.
+    if served is None or embedding.state == "ok":
+        yield embedding
+    none = Finding("server", "note", "none runs on this home", _START)
+    yield from served or [none, asyncio.run(_own_look(settings))]
 
 
 def _folder(folder: Path) -> Finding:
@@ -167,36 +172,36 @@ def _embedding(settings: "Settings") -> Finding:
     return Finding("embedding", "ok", f"the model in {settings.model_folder} works")
 
 
-async def _server_and_model(settings: "Settings") -> list[Finding]:
+async def _served(settings: "Settings") -> list[Finding] | None:
+    """What the server that runs on the home says; None: there is none."""
     from recollect.entrypoints.cli.client import home_client
     from recollect.infra.home_lock import current_holder
 
     if (holder := current_holder(settings.home)) is None:
-        return [Finding("server", "note", "none runs on this home", _START), await _own_look(settings)]
+        return None
     if holder.address is None:
-        return [
-            Finding("server", "note", f"process {holder.pid} is using the home and serves nobody", "wait")
-        ]
+        told = f"process {holder.pid} is using the home and serves nobody"
+        return [Finding("server", "note", told, "wait")]
     try:
         async with home_client(settings) as client:
             health = await client.health()
             keys = await client.call("GET", "/api/v1/keys")
             waiting = (await client.call("GET", "/api/v1/coverage"))["buffered"]
-            backends = (
-                [] if health.get("hints") else (await client.call("GET", "/api/v1/backends"))["backends"]
-            )
+            source = (await client.call("GET", "/api/v1/model"))["source"]
+            backends = (await client.call("GET", "/api/v1/backends"))["backends"]
     except (RecollectError, ValueError) as error:
         told = f"process {holder.pid} at {holder.address}: {error}"
         return [Finding("server", "problem", told, "see its log, and start it again")]
-    model = [each for each in backends if each["name"] == "tasks"] or backends[:1]
+    has_own = source in ("settings", "found")
+    model = [each for each in backends if each["name"] == "tasks"] or backends[: int(has_own)]
     return [
         *findings_about(ServerState(holder.address, holder.pid, health, keys, waiting)),
-        _served_model(settings, model[0]) if model else _without_model(settings),
+        *(_served_model(settings, each) for each in model),
     ]
 
 
 def findings_about(server: ServerState) -> Iterator[Finding]:
-    """The server itself, its keys, and what waits."""
+    """The server itself, what is not set up, its keys, and what waits."""
     health = server.health
     told = f"{server.address}, version {health['version']}, process {server.pid}, {health['status']}"
     if health["status"] != "ok":
@@ -205,6 +210,8 @@ def findings_about(server: ServerState) -> Iterator[Finding]:
         yield Finding("server", "note", told, f"start it again: this is version {__version__}")
     else:
         yield Finding("server", "ok", told)
+    for hint in health["hints"]:
+        yield Finding("setup", "note", hint)
     now = time.time() * 1000
     keys = [key for key in server.keys["keys"] if not key["revoked"] and (key["expires"] or now + 1) > now]
     if server.keys["closed"] and not keys:
@@ -265,11 +272,8 @@ def _without_model(settings: "Settings") -> Finding:
     from recollect.infra.backends.local_model import SMOLLM2
 
     is_there = SMOLLM2.is_set_up(settings.local_model(SMOLLM2.name))
-    chats = (
-        "chats use the built-in demonstration"
-        if is_there
-        else "there is no chat (for a taste: recollect setup)"
-    )
+    no_chat = "there is no chat (for a taste: recollect setup)"
+    chats = "chats use the built-in demonstration" if is_there else no_chat
     looked = "none runs on this machine" if settings.llm.discover else "none is looked for"
     told = f"none is configured, and {looked}: {chats}, and of conversations only episodes are made"
     return Finding("model", "note", told, _CONNECT)
@@ -384,10 +388,12 @@ def check_settings(home: Home = None, json: Json = False) -> None:
     try:
         settings_for(home)
     except (HomeUnusable, OSError) as error:
-        problems.insert(0, str(error))
+        problems = [str(error), *(each for each in problems if each not in str(error))]
     if json:
         print_json({"ok": not problems, "problems": problems})
     else:
-        say("\n".join(problems) or f"ok: the environment and {settings_file(home)} are valid")
+        file = settings_file(home)
+        ok = f"and {file} are valid" if file.is_file() else f"is valid; there is no {file}"
+        say("\n".join(problems) or f"ok: the environment {ok}")
     if problems:
         raise typer.Exit(1)

@@ -153,6 +153,8 @@ def export(
     by_ending = {".md": Form.MARKDOWN, ".json": Form.JSON}.get(to.suffix.lower()) if to else None
     form = form or by_ending or (Form.JSON if json and to is None else Form.MARKDOWN)
     threads = with_home(home, lambda client: _with_turns(client, thread, user), space)
+    if not threads:
+        typer.echo("recollect: there is no conversation to export", err=True)
     if to is None:
         sys.stdout.write(_exported(threads, form))
         return

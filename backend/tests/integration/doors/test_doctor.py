@@ -62,6 +62,19 @@ def test_doctor_names_the_server_and_the_model_that_makes_memories(server: Serve
     assert (told.returncode, told.stdout.splitlines()[-1]) == (0, "nothing is wrong")
 
 
+def test_doctor_believes_the_server_and_not_its_own_environment(
+    running: StandInModel, tmp_path: Path
+) -> None:
+    """As under systemd: the variables are the server's alone. What it misses is a note; the model it has is named."""
+    missing = with_backend(running.base_url, EMBEDDING__KIND="onnx", EMBEDDING__FOLDER=str(tmp_path / "none"))
+    with Server(tmp_path / "home", missing) as server:
+        code, found = found_by(server.home, {"RECOLLECT_EMBEDDING__KIND": "onnx"})
+    assert code == 0
+    assert found["model"]["found"] == "memories are made by stand-in (other, backend default)"
+    assert (found["setup"]["state"], "recollect setup" in found["setup"]["found"]) == ("note", True)
+    assert "embedding" not in found
+
+
 def test_a_model_that_does_not_answer_is_a_problem(tmp_path: Path) -> None:
     code, found = found_by(tmp_path, {"RECOLLECT_LLM__BASE_URL": "http://127.0.0.1:9"})
     assert (code, found["model"]["state"]) == (1, "problem")
@@ -228,7 +241,10 @@ def test_the_setting_that_was_meant_is_named(set_home: Path) -> None:
 
 def test_good_settings_are_checked(set_home: Path) -> None:
     checked = recollect(set_home, "settings", "check")
-    assert (checked.returncode, checked.stdout.startswith("ok: ")) == (0, True)
+    file = set_home / "recollect.toml"
+    assert (checked.returncode, checked.stdout) == (0, f"ok: the environment and {file} are valid\n")
+    none = recollect(set_home / "none", "settings", "check").stdout
+    assert none == f"ok: the environment is valid; there is no {set_home / 'none' / 'recollect.toml'}\n"
     assert recollect_json(set_home, "settings", "check") == {"ok": True, "problems": []}
 
 
@@ -242,6 +258,23 @@ def test_bad_settings_are_told_with_file_line_field_and_variable(set_home: Path)
     assert "RECOLLECT_HOTS: there is no such setting; did you mean RECOLLECT_HOST?" in checked.stdout
     told = json.loads(recollect(set_home, "settings", "check", "--json", settings=typo).stdout)
     assert (told["ok"], len(told["problems"])) == (False, 2)
+    once = recollect(set_home, "settings", "check", settings={"RECOLLECT_LLM__MODLE": "m"}).stdout
+    assert once.count("RECOLLECT_LLM__MODLE") == 1
+
+
+@pytest.mark.parametrize(
+    ("written", "told"),
+    [
+        (
+            "'llm.model' = 'm'",
+            "llm.model: there is no such setting; did you mean llm.model (without the quotes)?",
+        ),
+        ("[backends.big]\nbase_url = 'x'\nadress = 'x'", "backends.big.adress: there is no such setting\n"),
+    ],
+)
+def test_no_setting_is_suggested_that_would_not_help(set_home: Path, written: str, told: str) -> None:
+    (set_home / "recollect.toml").write_text(written)
+    assert told in recollect(set_home, "settings", "check").stdout
 
 
 # --- flush --------------------------------------------------------------------------------------------------
@@ -347,3 +380,5 @@ def test_a_home_without_a_server_is_exported_too(tmp_path: Path) -> None:
     )
     text = recollect(tmp_path / "home", "export", "--user", "ann").stdout
     assert "Marta moves to Porto" in text
+    none = recollect(tmp_path / "home", "export", "--user", "bob")
+    assert (none.returncode, none.stdout, "no conversation to export" in none.stderr) == (0, "", True)
