@@ -282,6 +282,10 @@ def _not_json(error: SettingsError) -> str:
     return f"{names[0]}: not JSON: {error.__cause__}" if names else str(error)
 
 
+API_KEY = f"{PREFIX}API_KEY"
+"""No setting: the key that `recollect mcp` sends."""
+
+
 def setting_names(model: type[BaseModel] = Settings, prefix: str = PREFIX) -> dict[str, str]:
     """Every environment variable with its description, nested ones spelled out."""
     names: dict[str, str] = {}
@@ -296,7 +300,7 @@ def setting_names(model: type[BaseModel] = Settings, prefix: str = PREFIX) -> di
 
 def unknown_variables() -> dict[str, str]:
     """Variables that begin like settings but are none, most often because of a typo; with what was meant, if known."""
-    known = setting_names()
+    known = {*setting_names(), API_KEY}
     ours = sorted(name for name in os.environ if name.startswith(PREFIX) and name not in known)
     return {
         name: did_you_mean(place_of(name), variable_of)

@@ -7,7 +7,7 @@ from typing import Annotated, NoReturn
 import typer
 
 from recollect import __version__
-from recollect.entrypoints.cli import chat, doctor, memory, operate, presets, setup, skills
+from recollect.entrypoints.cli import chat, doctor, mcp, memory, operate, presets, setup, skills
 from recollect.errors import RecollectError
 
 cli = typer.Typer(
@@ -27,6 +27,7 @@ cli.add_typer(operate.commands)
 cli.command(epilog=setup.EPILOG)(setup.setup)
 cli.add_typer(operate.jobs_cli, name="jobs")
 cli.add_typer(operate.keys_cli, name="keys")
+cli.add_typer(mcp.mcp_cli, name="mcp")
 cli.add_typer(presets.presets_cli, name="presets")
 cli.add_typer(doctor.settings_cli, name="settings")
 cli.add_typer(skills.skills_cli, name="skills")

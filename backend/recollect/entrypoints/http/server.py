@@ -251,6 +251,21 @@ async def private_socket(app: App) -> AsyncIterator[str]:
             await asyncio.gather(*state.tasks, return_exceptions=True)
 
 
+@asynccontextmanager
+async def shared_door(app: App) -> AsyncIterator[str]:
+    """Serve an open home on a free port of this machine: the address, which other commands find in the home's lock."""
+    listener = _bind("127.0.0.1", 0)
+    address = _address("127.0.0.1", listener.getsockname()[1])
+    server = _Door(door_config(app))
+    serving = asyncio.create_task(server.serve(sockets=[listener]))
+    app.lock.announce(address)
+    try:
+        yield address
+    finally:
+        server.should_exit = True
+        await serving
+
+
 def exposed_file(settings: Settings) -> Path | None:
     """The settings file, if others may read it and a secret is in it."""
     file = settings.home / TOML_NAME
