@@ -149,7 +149,15 @@ function Pending({ content, parts }) {
 
 /** A thread gets its title a moment after its first answer: it is looked for a few times. */
 function useTitle(talk, threadId, user) {
-  const wanted = !talk.busy && talk.turns.length > 0 && !talk.thread?.title;
+  const title = talk.thread?.title;
+  const wanted = !talk.busy && talk.turns.length > 0 && !title;
+  const untitled = useRef(null);
+  useEffect(() => {
+    if (wanted) untitled.current = threadId;
+    if (!title || untitled.current !== threadId) return;
+    untitled.current = null;
+    threadChanged(threadId);
+  }, [wanted, title, threadId]);
   useEffect(() => {
     if (!wanted) return undefined;
     const timers = TITLE_WAITS_MS.map((ms) =>
@@ -158,7 +166,6 @@ function useTitle(talk, threadId, user) {
         if (!thread?.title) return;
         timers.forEach(clearTimeout);
         talk.setThread(thread);
-        threadChanged(threadId);
       }, ms),
     );
     return () => timers.forEach(clearTimeout);

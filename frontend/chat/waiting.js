@@ -1,5 +1,6 @@
 // What of a thread is not remembered yet: how much, until when, and a way to have it remembered now.
 import { apiPath, post } from "../api.js";
+import { go } from "../router.js";
 import { toast } from "../ui/toast.js";
 import { count, fullTime, shortTime } from "../ui/times.js";
 import { html, useEffect, useState } from "../view.js";
@@ -21,8 +22,9 @@ export function Waiting({ threadId, user, waiting, onChange }) {
   const rememberNow = async () => {
     setBusy(true);
     try {
-      const { status, error } = await post(apiPath("memory", "flush"), { session_id: threadId, user_id: user, timeout: FLUSH_SECONDS });
-      if (status === "failed") toast(error);
+      const flushed = await post(apiPath("memory", "flush"), { session_id: threadId, user_id: user, timeout: FLUSH_SECONDS });
+      if (flushed.status === "failed") toast(flushed.error, { kind: "danger" });
+      else tell(flushed);
     } catch (error) {
       toast(error);
     }
@@ -34,4 +36,10 @@ export function Waiting({ threadId, user, waiting, onChange }) {
     <span>${messages} to be remembered, until <time title=${fullTime(until)} datetime=${new Date(until).toISOString()}>${shortTime(until)}</time> at the latest.</span>
     <button class="small" disabled=${busy} onClick=${rememberNow}>${busy ? "Remembering…" : "Remember now"}</button>
   </p>`;
+}
+
+function tell({ status, memcells }) {
+  if (status === "pending") return toast("It is being remembered; that takes a while.");
+  const isKept = memcells.some(({ strategies }) => strategies.some(({ state }) => state === "extracted"));
+  return isKept ? toast("Remembered.", { action: "Show memories", onAction: () => go("memory") }) : toast("There was nothing worth remembering.");
 }
