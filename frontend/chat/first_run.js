@@ -4,6 +4,7 @@ import { href } from "../router.js";
 import { ConnectForm } from "../settings/connect.js";
 import { Icon } from "../ui/icons.js";
 import { useLoaded } from "../ui/pages.js";
+import { sentence } from "../ui/words.js";
 import { html } from "../view.js";
 
 const FIRST_MESSAGES = [
@@ -48,7 +49,7 @@ function AnsweringModel({ source }) {
   const found = value?.backends[0];
   if (error || !found) return html`<p class="found-model muted">${error?.message ?? "No model is configured."}</p>`;
   if (found.problem || !found.kind) {
-    return html`<p class="found-model warning"><${Icon} name="warning" size=${16} /><span>The model's server ${found.name} doesn't answer. ${found.problem ?? ""} <a href=${href("health")}>What to do</a></span></p>`;
+    return html`<p class="found-model warning"><${Icon} name="warning" size=${16} /><span>The model's server ${found.name} doesn't answer. ${found.problem ? sentence(found.problem) : ""} <a href=${href("health")}>What to do</a></span></p>`;
   }
   const others = value.backends.length > 1 ? `, and ${value.backends.length - 1} more` : "";
   const where = source === "found" ? "found on this machine" : found.local ? "on your own hardware" : "in the cloud";

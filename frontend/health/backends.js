@@ -2,6 +2,7 @@
 import { apiPath, get } from "../api.js";
 import { Problem } from "../ui/states.js";
 import { count } from "../ui/times.js";
+import { sentence } from "../ui/words.js";
 import { html } from "../view.js";
 import { useWatched } from "./watched.js";
 
@@ -27,7 +28,7 @@ function Backend({ backend }) {
   ].filter(([, value]) => value);
   return html`<article class="backend" aria-label=${name}>
     <h3>${name} <span class="chip ${problem ? "warning" : "good"}">${problem ? "in trouble" : "answers"}</span></h3>
-    ${problem && html`<p class="problem">${problem}</p>`}
+    ${problem && html`<p class="problem">${sentence(problem)}</p>`}
     ${label && html`<p class="muted">${label}</p>`}
     <dl class="details">${rows.map(([title, value]) => html`<div key=${title}><dt>${title}</dt><dd>${value}</dd></div>`)}</dl>
   </article>`;

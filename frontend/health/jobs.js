@@ -1,5 +1,8 @@
 // Work that waits, runs, or has failed for good and waits for a person.
 import { apiPath, get, post } from "../api.js";
+import { isMade } from "../chat/thread_name.js";
+import { href } from "../router.js";
+import { useSession } from "../session.js";
 import { Icon } from "../ui/icons.js";
 import { Problem } from "../ui/states.js";
 import { duration, fullTime } from "../ui/times.js";
@@ -37,6 +40,13 @@ export function Jobs({ scope }) {
   </section>`;
 }
 
+/** A person opens their own chats; of another's they see that there is one. */
+function Chat({ job }) {
+  const { user } = useSession();
+  const name = isMade(job.thread_id) ? "a chat" : job.thread_id;
+  return job.user_id === user ? html`<a href=${href("chat", [job.thread_id])}>${name}</a>` : html`<span title=${job.thread_id}>${name}</span>`;
+}
+
 function Table({ jobs, more, onRetry }) {
   const now = Date.now();
   return html`<div class="table" tabindex="0" role="region" aria-labelledby="jobs">
@@ -45,7 +55,7 @@ function Table({ jobs, more, onRetry }) {
         <tbody>
           ${jobs.map(
             (job) => html`<tr key=${job.job_id}>
-              <td>${job.kind}${job.thread_id && html`<br /><span class="muted small-text job-thread">${job.user_id ? `${job.user_id}: ` : ""}${job.thread_id}</span>`}</td>
+              <td>${job.kind}${job.thread_id && html`<br /><span class="muted small-text job-thread">${job.user_id ? `${job.user_id}: ` : ""}<${Chat} job=${job} /></span>`}</td>
               <td><span class="chip ${job.state === "dead" ? "danger" : job.error ? "warning" : ""}">${STATES[job.state] ?? job.state}</span></td>
               <td title=${fullTime(job.created)}>${duration(Math.max(0, now - job.created))}</td>
               <td>${job.error ?? ""}${job.attempts ? ` (${job.attempts} ${job.attempts === 1 ? "failure" : "failures"})` : ""}</td>

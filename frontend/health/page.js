@@ -3,6 +3,7 @@ import { get } from "../api.js";
 import { useSession } from "../session.js";
 import { Icon } from "../ui/icons.js";
 import { Problem } from "../ui/states.js";
+import { sentence } from "../ui/words.js";
 import { html } from "../view.js";
 import { Backends } from "./backends.js";
 import { Cache } from "./cache.js";
@@ -43,7 +44,7 @@ function Status() {
   const { title, kind, icon } = STATUS[status] ?? STATUS.degraded;
   return html`<section class="card status ${kind}" aria-label="Status">
     <h2><${Icon} name=${icon} />${title}</h2>
-    ${degraded.length > 0 && html`<ul aria-label="What doesn't work, and what to do">${degraded.map((problem) => html`<li key=${problem}>${problem}</li>`)}</ul>`}
+    ${degraded.length > 0 && html`<ul aria-label="What doesn't work, and what to do">${degraded.map((problem) => html`<li key=${problem}>${sentence(problem)}</li>`)}</ul>`}
     ${hints.map((hint) => html`<p key=${hint}>${hint}</p>`)}
     <p class="muted small-text">Recollect ${version}</p>
   </section>`;

@@ -96,9 +96,11 @@ async def _look_at_jobs(health: Health, jobs: JobEngine) -> None:
     health.jobs = await jobs.counts()
     health.oldest_job_wait_ms = await jobs.oldest_wait_ms()
     if dead := health.jobs.get("dead"):
-        health.degraded.append(f"{dead} jobs are dead: see 'recollect jobs', then 'recollect jobs retry'")
+        dead_jobs = "1 job is dead" if dead == 1 else f"{dead} jobs are dead"
+        health.degraded.append(f"{dead_jobs}: see 'recollect jobs', then 'recollect jobs retry'")
     if troubled := await jobs.in_trouble():
-        health.degraded.append(f"{troubled} jobs wait after an error or for a quota: see 'recollect jobs'")
+        waiting = "1 job waits" if troubled == 1 else f"{troubled} jobs wait"
+        health.degraded.append(f"{waiting} after an error or for a quota: see 'recollect jobs'")
     if health.oldest_job_wait_ms > _LATE_MS:
         health.degraded.append(f"the oldest job has waited for {health.oldest_job_wait_ms // 1000} s")
 

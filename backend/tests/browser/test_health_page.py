@@ -64,7 +64,7 @@ def test_a_job_that_failed_for_good_is_shown_and_retried(site: Site, visit: Visi
     site.remember("dora", "doras", "I live in Oslo.")
     site.give_up_a_job("doras")
     page = visit(site, "dora").open("health")
-    expect(page.get_by_role("region", name="Status")).to_contain_text("1 jobs are dead")
+    expect(page.get_by_role("region", name="Status")).to_contain_text("1 job is dead")
     jobs = page.get_by_role("region", name="Jobs").first
     jobs.get_by_role("button", name="Failed").click()
     row = jobs.get_by_role("row", name=re.compile("doras"))

@@ -237,7 +237,7 @@ class ModelServer:
             raise BackendDown(f"nobody answers for {self.who}: {cause}. Is it running?") from error
         except httpx2.RequestError as error:
             self.log_original(str(error), body)
-            raise StreamBroken(f"the connection to {self.who} broke ({type(error).__name__}).") from error
+            raise StreamBroken(f"the connection to {self.who} broke.") from error
         finally:
             self._requests -= 1
             self._close_idle_later()

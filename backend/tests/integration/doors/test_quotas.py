@@ -328,7 +328,7 @@ async def test_past_the_quota_of_model_calls_a_users_memories_wait_and_others_ar
         (waits,) = await jobs_in_trouble(client, "ann")
         assert "20 background model calls a day are allowed for this user" in waits["error"]
         assert (waits["state"], waits["attempts"]) == ("queued", 0)
-        assert "1 jobs wait after an error or for a quota" in str((await client.get("/health")).json())
+        assert "1 job waits after an error or for a quota" in str((await client.get("/health")).json())
         assert await metric(home, 'recollect_over_quota_total{quota="user_model_calls"}') >= 1
         seconds.now += 86_400
         later = 86_400_000
