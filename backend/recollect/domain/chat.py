@@ -42,6 +42,8 @@ class ChatRequest:
     """A client's own system messages, in place of the preset's instructions."""
     one_shot: bool = False
     """If it opens a thread: nobody named that, and nothing is said in it but this."""
+    kept: JsonObject = field(default_factory=dict)
+    """What the receipt keeps for whoever reads the answer again."""
     resent: bytes | None = None
     """Digest of everything sent, for clients that resend their history: the new part differs between retries."""
 

@@ -62,6 +62,20 @@ def place_before(parent_id: str | None, place: int) -> int:
     return parent if parent is not None and parent < place else place - 1
 
 
+def path_spans(last: int, parents: Sequence[tuple[int, str]]) -> list[tuple[int, int]]:
+    """The stretches of places, oldest first, that lead to the turn at `last`.
+
+    `parents` are the turns that name one, in their order: their places and their parents.
+    """
+    spans: list[tuple[int, int]] = []
+    for place, parent_id in reversed(parents):
+        before = place_before(parent_id, place)
+        if place <= last and before != place - 1:
+            spans.append((place, last))
+            last = before
+    return [(1, last), *reversed(spans)]
+
+
 def place_of(turn: Turn) -> int:
     """The place in its thread of a turn that is stored."""
     number = turn_number(turn.turn_id)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from recollect.domain.access import Caller
-from recollect.domain.identity import turn_number
+from recollect.domain.identity import place_of, turn_number
 from recollect.domain.job import Job
 from recollect.domain.model import (
     DEFAULT_USER,
@@ -200,6 +200,26 @@ async def turns_near(
     later = found[len(earlier) :]
     kept = earlier[max(0, len(earlier) - before) :] + later[:onwards]
     return TurnPage(kept, older=len(earlier) > before, newer=len(later) > onwards)
+
+
+async def turns_of_path(
+    threads: SqlThreadStore, thread: ThreadRef, start: int | None, count: int, *, backwards: bool
+) -> list[Turn]:
+    """Up to `count` turns that lead to the thread's last one, from the place `start` on, or from the first or last."""
+    found: list[Turn] = []
+    spans = await threads.path(thread)
+    for first, last in spans[::-1] if backwards else spans:
+        begin, end = first, last
+        if start is not None:
+            begin, end = (first, min(last, start)) if backwards else (max(first, start), last)
+        left = count - len(found)
+        if left <= 0 or begin > end:
+            continue
+        place, before, onwards = (end + 1, left, 0) if backwards else (begin, 0, left)
+        near = await threads.turns_around(thread, place, before, onwards)
+        within = [turn for turn in near if begin <= place_of(turn) <= end]
+        found += reversed(within) if backwards else within
+    return found
 
 
 async def add_turn(threads: SqlThreadStore, thread: ThreadRef, turn: NewTurn) -> tuple[Turn, bool]:

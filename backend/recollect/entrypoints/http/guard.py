@@ -20,7 +20,9 @@ SLASH_IN_ID = "\x00"
 """Stands for a slash that came encoded (%2F) inside one path segment. NUL itself is refused."""
 CLIENT_GONE = 499
 """In the log alone: there is nobody left to answer."""
-_CHAT = re.compile(rb"/v1/chat/completions|/api/v1/threads/[^/]+/messages")
+_CHAT = re.compile(
+    rb"/v1/chat/completions|/v1/responses|/v1/conversations(?:/[^/]+/items)?|/api/v1/threads/[^/]+/messages"
+)
 PROTECTION = (
     (b"x-content-type-options", b"nosniff"),
     (b"cache-control", b"no-store"),

@@ -264,7 +264,7 @@ def completion(live: LiveTurn, body: CompletionBody) -> JsonObject:
             "index": n,
             "message": _message(live, n),
             "logprobs": _logprobs(choice.logprobs),
-            "finish_reason": _reason(live, n),
+            "finish_reason": finish_reason(live, n),
         }
         for n, choice in enumerate(live.choices)
     ]
@@ -279,7 +279,7 @@ async def chunks(
     head = _head(live, body.model or OWN_CHOICE, "chat.completion.chunk")
     include_usage = bool(body.stream_options and body.stream_options.include_usage)
     # All chunks are alike but for one choice: the rest is written once.
-    before = b"data: " + _written(head).removesuffix(b"}") + b',"choices":['
+    before = b"data: " + written(head).removesuffix(b"}") + b',"choices":['
     after = b'],"usage":null}\n\n' if include_usage else b"]}\n\n"
 
     def chunk(
@@ -287,7 +287,7 @@ async def chunks(
     ) -> bytes:
         told = _logprobs(logprobs)
         choice = {"index": index, "delta": delta, "logprobs": told, "finish_reason": reason}
-        return before + _written(choice) + after
+        return before + written(choice) + after
 
     places = range(len(live.choices))
     unsent = b"".join(chunk(index, {"role": "assistant", "content": ""}) for index in places)
@@ -302,7 +302,7 @@ async def chunks(
     if (error := what_went_wrong(live)) is not None:
         yield unsent + _event(openai_body(body_of(error), status_of(error))[0])
         return
-    unsent += b"".join(chunk(index, {}, _reason(live, index)) for index in places)
+    unsent += b"".join(chunk(index, {}, finish_reason(live, index)) for index in places)
     if include_usage:
         unsent += _event({**head, "choices": [], "usage": _usage(live)})
     yield unsent + b"data: [DONE]\n\n"
@@ -349,7 +349,7 @@ def _delta(piece: Delta) -> JsonObject:
     return delta
 
 
-def _reason(live: LiveTurn, index: int) -> str:
+def finish_reason(live: LiveTurn, index: int) -> str:
     if live.finished is not None and index in live.finished.reasons:
         return live.finished.reasons[index]
     told = live.receipt.get("finish_reason") if index == 0 else None
@@ -371,8 +371,8 @@ def _usage(live: LiveTurn) -> JsonObject | None:
 
 
 def _event(data: JsonObject) -> bytes:
-    return b"data: " + _written(data) + b"\n\n"
+    return b"data: " + written(data) + b"\n\n"
 
 
-def _written(data: JsonObject) -> bytes:
+def written(data: JsonObject) -> bytes:
     return json.dumps(data, ensure_ascii=False, separators=(",", ":")).encode()

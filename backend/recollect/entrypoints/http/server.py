@@ -31,7 +31,7 @@ from recollect.entrypoints.http.access import audited, count_arriving
 from recollect.entrypoints.http.connection import Connection, Connections
 from recollect.entrypoints.http.deps import admit_body
 from recollect.entrypoints.http.direct_route import Shortcut
-from recollect.entrypoints.http.doors import mcp
+from recollect.entrypoints.http.doors import conversations, mcp, responses
 from recollect.entrypoints.http.guard import Guard
 from recollect.entrypoints.http.openai_schemas import LABEL_HEADER, THREAD_HEADER, TURN_HEADER
 from recollect.entrypoints.http.routes import (
@@ -72,7 +72,20 @@ def create_api() -> FastAPI:
         redoc_url=None,
         redirect_slashes=False,
     )
-    for door in (memory, entries, threads, forget, chat, openai, mcp, people, operations, web):
+    for door in (
+        memory,
+        entries,
+        threads,
+        forget,
+        chat,
+        openai,
+        responses,
+        conversations,
+        mcp,
+        people,
+        operations,
+        web,
+    ):
         api.include_router(door.router)
     api.include_router(operations.operator_router)
     api.add_exception_handler(RecollectError, errors.for_either_door(errors.render_known))
@@ -87,7 +100,7 @@ def create_server(app: App) -> Guard:
     api = create_api()
     settings = app.settings
     local = is_loopback(settings.host)
-    routed = Shortcut(api, [*memory.router.routes, *openai.router.routes])
+    routed = Shortcut(api, [*memory.router.routes, *openai.router.routes, *responses.router.routes])
 
     async def at_home(scope: Scope, receive: Receive, send: Send) -> None:
         scope["recollect.app"], scope["recollect.on_loopback"] = app, local

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from recollect.domain.forgetting import Memories
-from recollect.domain.identity import turn_number
+from recollect.domain.identity import path_spans, turn_number
 from recollect.domain.images import references_in
 from recollect.domain.model import (
     Append,
@@ -179,6 +179,17 @@ class SqlThreadStore(QueueingStore):
         """
         bound = {**thread._asdict(), "place": place, "before": before, "onwards": onwards}
         return [turn_of(row) for row in await self._database.read(TURNS_AROUND, bound)]
+
+    async def path(self, thread: ThreadRef) -> list[tuple[int, int]]:
+        """The stretches of places that lead to the thread's last turn, oldest first."""
+        found = await self._database.read(
+            f"SELECT position, parent_id FROM turns WHERE thread_pk = {THREAD_PK} AND parent_id IS NOT NULL"
+            f" UNION SELECT last_number, NULL FROM threads WHERE {IS_THREAD} ORDER BY position",
+            (*thread, *thread),
+        )
+        last = max((row["position"] for row in found), default=0)
+        parents = [(row["position"], row["parent_id"]) for row in found if row["parent_id"] is not None]
+        return path_spans(last, parents)
 
     async def turn(self, thread: ThreadRef, turn_id: str) -> Turn | None:
         found = await self._database.one(

@@ -67,7 +67,7 @@ class ChatEnding:
             _log.exception("could not decide which jobs follow a chat turn")
             jobs = ()
 
-        receipt = {**(prepared.sent.detail if prepared else {}), **detail}
+        receipt = {**(prepared.sent.detail if prepared else {}), **request.kept, **detail}
 
         def store() -> Awaitable[Turn]:
             return self._store.finish(

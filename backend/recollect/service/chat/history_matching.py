@@ -32,6 +32,9 @@ from recollect.infra.journal.threads import SqlThreadStore
 from recollect.service.chat.stream import LiveTurn
 from recollect.service.chat.turn import Chat
 
+_NEAR = 50
+"""Turns among which the call of a tool is looked for first."""
+
 
 @dataclass(frozen=True, slots=True)
 class ResentHistory:
@@ -48,6 +51,13 @@ class ResentHistory:
     """What a front end calls the conversation; its own requests about one (a title, tags) have the same."""
     examples: int = 0
     """How many of the messages, from the first on, the client calls examples."""
+    appended: bool = False
+    """All of it is new, and follows `parent_id`, or the end of the thread that the client names."""
+    parent_id: str | None = None
+    field: str = "messages"
+    """What the client's protocol calls the messages."""
+    waiting: str | None = None
+    """Threads whose ids begin so wait for an answer to what was last said in them, if this is it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,10 +95,12 @@ class HistoryMatching:
     async def handle(self, caller: Caller, resent: ResentHistory) -> LiveTurn:
         """Durable, in its place and on its way when this returns."""
         user_id = caller.acting_for(resent.request.user_id)
+        if resent.appended:
+            return await self._append(caller, _Owner(caller.space, user_id or DEFAULT_USER), resent)
         told = await asyncio.to_thread(_Told.of, resent.messages)
         messages = told.messages
         if not messages:
-            raise InvalidInput("messages: nothing was said", field="messages")
+            raise InvalidInput(f"{resent.field}: nothing was said", field=resent.field)
         digest = await asyncio.to_thread(all_digest, messages)
         if resent.thread_id is not None:
             thread = await self.threads.meant(resent.thread_id, space=caller.space, user_id=user_id)
@@ -98,6 +110,7 @@ class HistoryMatching:
         else:
             owner = _Owner(caller.space, user_id or DEFAULT_USER)
             placed = await self._in_chat(owner, resent.chat_id, told)
+            placed = placed or await self._waited_in(owner, told, resent.waiting)
             placed = placed or await self._matched(owner, told, digest, resent.request.key)
         placed = placed or _opened(_new_id(owner, resent.request.key, digest), messages)
         await self._refuse_orphans(owner, placed, resent)
@@ -115,21 +128,39 @@ class HistoryMatching:
         )
         return await self.chat.handle_chat_turn(caller, request)
 
+    async def _append(self, caller: Caller, owner: _Owner, resent: ResentHistory) -> LiveTurn:
+        assert resent.thread_id is not None
+        placed = replace(_opened(resent.thread_id, resent.messages), parent_id=resent.parent_id)
+        await self._refuse_orphans(owner, placed, resent)
+        request = replace(
+            resent.request,
+            thread_id=placed.thread_id,
+            turns=placed.turns,
+            earlier=placed.earlier,
+            parent_id=placed.parent_id,
+            user_id=owner.user_id,
+        )
+        return await self.chat.handle_chat_turn(caller, request)
+
     async def _refuse_orphans(self, owner: _Owner, placed: ChatRequest, resent: ResentHistory) -> None:
         """A tool's result whose call nobody knows could not be shown to the model: its client must hear of it."""
         new = {id(turn) for turn in (*placed.earlier, *placed.turns)}
         orphans = [n for n in _orphaned_results(resent.messages) if id(resent.messages[n]) in new]
         if not orphans:
             return
-        known = await self.threads.get_history(owner.thread(placed.thread_id))
-        called = {call_id for turn in known for call_id in _called(turn)}
-        for number in orphans:
-            if resent.messages[number].tool_call_id not in called:
-                place = resent.places[number] if resent.places else number
-                raise InvalidInput(
-                    f"messages[{place}]: the result of a tool without the call that it answers before it",
-                    field=f"messages[{place}].tool_call_id",
-                )
+        unknown = orphans
+        for most in (_NEAR, None):  # Most results follow their calls closely.
+            known = await self.threads.get_history(owner.thread(placed.thread_id), most)
+            called = {call_id for turn in known for call_id in _called(turn)}
+            unknown = [number for number in orphans if resent.messages[number].tool_call_id not in called]
+            if not unknown:
+                return
+        place = resent.places[unknown[0]] if resent.places else unknown[0]
+        where = f"{resent.field}[{place}]"
+        raise InvalidInput(
+            f"{where}: the result of a tool without the call that it answers before it",
+            field=f"{where}.tool_call_id" if resent.field == "messages" else f"{where}.call_id",
+        )
 
     async def _named(self, owner: _Owner, thread_id: str, told: _Told, *, is_new: bool) -> ChatRequest:
         """Match within the thread the client names. A client that sends only new messages adds them at its end."""
@@ -151,6 +182,26 @@ class HistoryMatching:
             return _opened(chat_id, told.messages)
         sighting = best_of(await self._sightings(owner, told, chat_id))
         return None if sighting is None else _going_on(sighting, told.messages)
+
+    async def _waited_in(self, owner: _Owner, told: _Told, prefix: str | None) -> ChatRequest | None:
+        """The one thread with this prefix that ends with just these messages, unanswered. None where several do."""
+        if prefix is None or told.messages[-1].role == "assistant":
+            return None
+        found = await self.histories.from_the_beginning(owner.space, owner.user_id, told.said)
+        ends = [
+            each
+            for each in found
+            if each.known == len(told.said) and each.is_tip and each.thread_id.startswith(prefix)
+        ]
+        return _going_on(ends[0], told.messages) if len(ends) == 1 else None
+
+    async def ends_with(self, thread: ThreadRef, said: NewTurn) -> Turn | None:
+        """The thread's last turn, if it is an answer that was given there and just this one."""
+        last = await self.threads.get_history(thread, 1)
+        if not last or last[0].role != "assistant" or said_digest(last[0]) != said_digest(said):
+            return None
+        given = last[0].model is not None or await self.chats.receipts(thread, last)
+        return last[0] if given else None
 
     async def _matched(
         self, owner: _Owner, told: _Told, digest: bytes, key: str | None

@@ -11,6 +11,7 @@ import logging
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from itertools import takewhile
 
 from recollect.domain.access import Caller
 from recollect.domain.chat import Accepted, ChatRequest, Conversation
@@ -220,8 +221,9 @@ class Chat:
         """What was said to get this answer; nothing where only another answer was asked for."""
         if answer.parent_id is not None:
             return ()
-        before = await self._threads.get_history(thread.ref, 1, before=answer.turn_id)
-        return tuple(turn for turn in before if turn.role != "assistant")
+        before = await self._threads.get_history(thread.ref, _LAST_TURNS, before=answer.turn_id)
+        said = takewhile(lambda turn: turn.role != "assistant", reversed(before))
+        return tuple(said)[::-1]
 
     def forget(self, thread: ThreadRef) -> None:
         """Before a thread is deleted: what runs or waits in it ends, and nobody can join it any more."""

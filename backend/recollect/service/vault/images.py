@@ -27,7 +27,7 @@ from recollect.domain.images import (
     replaced_texts,
     take_out,
 )
-from recollect.domain.model import JsonObject, NewTurn, ThreadRef, Turn
+from recollect.domain.model import Append, JsonObject, NewTurn, ThreadRef, Turn
 from recollect.domain.paths import owner_folder
 from recollect.errors import InvalidInput, NotFound
 from recollect.infra.addresses import Addresses
@@ -217,6 +217,21 @@ async def add_turn_with_images(
     shown = await images.taken_out(thread, (turn,))
     async with images.kept(thread, shown):
         return await add_turn(threads, thread, shown.turns[0])
+
+
+async def append_with_images(
+    threads: SqlThreadStore, images: Images, thread: ThreadRef, turns: Sequence[NewTurn]
+) -> list[Turn]:
+    """Append turns to a thread, all or none; what they show becomes files first."""
+    shown = await images.taken_out(thread, turns)
+    said = [
+        replace(turn, sender_id=turn.sender_id or (thread.user_id if turn.role == "user" else turn.role))
+        for turn in shown.turns
+    ]
+    async with images.kept(thread, shown):
+        receipts = await threads.append(Append(thread.space, thread.thread_id, said, thread.user_id))
+    stored = [await threads.turn(thread, receipt.turn_id or "") for receipt in receipts]
+    return [turn for turn in stored if turn is not None]
 
 
 def _version(space: str, user_id: str, name: str) -> tuple[str, str]:

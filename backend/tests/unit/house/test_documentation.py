@@ -173,7 +173,7 @@ def test_every_field_of_a_body_or_query_stands_under_its_route() -> None:
         f"{route}: {name}"
         for route, names in fields().items()
         for name in sorted(names)
-        if not re.search(rf"`\s*{name}`", section(page, f"### `{route}`"))
+        if not re.search(rf"`\s*{re.escape(name)}`", section(page, f"### `{route}`"))
     ]
     assert missing == []
 

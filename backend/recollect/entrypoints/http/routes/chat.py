@@ -19,7 +19,7 @@ from recollect.service.chat.stream import LiveTurn, Offset
 from recollect.service.threads import owned_thread
 
 router = APIRouter(prefix="/api/v1/threads", tags=["chat"], route_class=BodyRoute)
-_STOP_SECONDS = 5.0
+STOP_SECONDS = 5.0
 _STREAM: dict[int | str, dict[str, Any]] = {
     200: {"content": {sse.MEDIA_TYPE: {}}, "description": "The answer, or its events."}
 }
@@ -83,7 +83,7 @@ async def cancel(
     thread = await owned_thread(home.THREADS, caller, thread_id, wanted.user_id)
     stopped = home.chat.cancel(thread, everything=wanted.all, turn_id=wanted.turn_id)
     if stopped:
-        await asyncio.wait([asyncio.ensure_future(live.wait()) for live in stopped], timeout=_STOP_SECONDS)
+        await asyncio.wait([asyncio.ensure_future(live.wait()) for live in stopped], timeout=STOP_SECONDS)
     return schemas.CancelAnswer(cancelled=[live.turn.turn_id for live in stopped])
 
 

@@ -66,7 +66,7 @@ class EmbeddingsAnswer(BaseModel):
     usage: dict[str, int] = Field(description="About how many tokens there were.")
 
 
-def _headers(
+def headers(
     x_recollect_thread: Annotated[
         str | None, Header(max_length=MAX_HEADER, description="The thread, percent-encoded.")
     ] = None,
@@ -80,10 +80,10 @@ def _headers(
         str | None, Header(max_length=MAX_KEY, description="Sent again, it joins the turn there is.")
     ] = None,
 ) -> None:
-    """What `_asking` reads, for the description alone."""
+    """What `asking_of` reads, for the description alone."""
 
 
-def _asking(request: Request, user_id: str, thread_headers: Sequence[str]) -> schemas.Asking:
+def asking_of(request: Request, user_id: str, thread_headers: Sequence[str]) -> schemas.Asking:
     headers = request.headers
     memory = (headers.get("X-Recollect-Memory") or "on").lower()
     if memory not in ("on", "off"):
@@ -114,7 +114,7 @@ async def complete_chat(
     """One chat turn of a client that keeps its history itself."""
     user_id = caller.acting_for(*body.named_users()) or DEFAULT_USER
     note(request, user=user_id)
-    asking = _asking(request, user_id, home.settings.thread_headers)
+    asking = asking_of(request, user_id, home.settings.thread_headers)
     backend, model = await chosen_model(home.talking.backends, body.model)
     if asking.is_task or body.is_housekeeping():
         live = home.chat.housekeeping.handle(caller, body.request(asking, backend, model), body.as_sent())
@@ -131,7 +131,7 @@ router.add_api_route(
     methods=["POST"],
     response_model=schemas.Completion,
     responses={**errors.documented_for_openai(429, 502, 504), **_STREAM},
-    dependencies=[Depends(_headers)],
+    dependencies=[Depends(headers)],
     route_class_override=DirectRoute,
 )
 
@@ -177,7 +177,7 @@ async def _whole(live: LiveTurn, body: schemas.CompletionBody, request: Request)
     with live.heard():
         await live.wait()
         if (error := schemas.what_went_wrong(live)) is not None:
-            return await _error(request, live, error)
+            return await told_error(request, live, error)
         return JSONResponse(schemas.completion(live, body), headers=schemas.headers_of(live))
 
 
@@ -186,14 +186,14 @@ async def _streamed(live: LiveTurn, body: schemas.CompletionBody, request: Reque
     pieces = live.follow()
     first = await anext(pieces, None)
     if first is None and (error := schemas.what_went_wrong(live)) is not None:
-        return await _error(request, live, error)
+        return await told_error(request, live, error)
     answer = schemas.chunks(live, first, pieces, body)
     return StreamingResponse(
         answer, media_type=sse.MEDIA_TYPE, headers={**sse.HEADERS, **schemas.headers_of(live)}
     )
 
 
-async def _error(request: Request, live: LiveTurn, error: RecollectError) -> Response:
+async def told_error(request: Request, live: LiveTurn, error: RecollectError) -> Response:
     answer = errors.in_openai_shape(await errors.render_known(request, error))
     answer.headers.update(schemas.headers_of(live))
     if live.stop_reason is not None:

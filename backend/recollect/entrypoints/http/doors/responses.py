@@ -1,0 +1,243 @@
+"""OpenAI's Responses: a response is one chat turn of a thread."""
+
+import asyncio
+from dataclasses import replace
+from functools import partial
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Depends, Path, Query, Request, Response
+from fastapi.responses import JSONResponse, StreamingResponse
+from pydantic import BaseModel, ConfigDict
+
+from recollect.domain.chat import ChatRequest
+from recollect.domain.model import DEFAULT_USER, JsonObject, NewTurn, Thread, ThreadRef
+from recollect.entrypoints.http import errors, sse
+from recollect.entrypoints.http import openai_schemas as schemas
+from recollect.entrypoints.http.deps import Calling, Home, note
+from recollect.entrypoints.http.direct_route import DirectRoute
+from recollect.entrypoints.http.doors.openai_items import items_of, no_response, read_response_id
+from recollect.entrypoints.http.doors.response_body import ResponseBody
+from recollect.entrypoints.http.doors.response_events import KEPT, ResponseEvents, response_of
+from recollect.entrypoints.http.requests import MAX_ID, Id
+from recollect.entrypoints.http.routes.chat import STOP_SECONDS
+from recollect.entrypoints.http.routes.openai import asking_of, headers, told_error
+from recollect.entrypoints.http.sse import WhileConnected
+from recollect.errors import InvalidInput, NotFound
+from recollect.service.chat.history_matching import ResentHistory
+from recollect.service.chat.stream import LiveTurn
+from recollect.service.forget import forget
+from recollect.service.models.choice import chosen_model
+
+router = APIRouter(prefix=errors.ROOT, tags=["openai"])
+_STREAM: dict[int | str, dict[str, Any]] = {
+    200: {"content": {sse.MEDIA_TYPE: {}}, "description": "The response, or its events."}
+}
+ResponseId = Annotated[str, Path(min_length=1, max_length=6 * MAX_ID)]
+"""Holds the id of a thread, encoded."""
+Included = Annotated[list[str] | None, Query(alias="include[]", description="Ignored.")]
+
+
+class ResponseAnswer(BaseModel):
+    """A response, in OpenAI's shape."""
+
+    model_config = ConfigDict(extra="allow")
+
+    id: str
+    object: str
+    status: str
+    output: list[dict[str, Any]]
+
+
+class ItemsAnswer(BaseModel):
+    object: str = "list"
+    data: list[dict[str, Any]]
+    first_id: str = ""
+    last_id: str = ""
+    has_more: bool = False
+
+
+class DeletedAnswer(BaseModel):
+    id: str
+    object: str
+    deleted: bool = True
+
+
+async def create_response(home: Home, caller: Calling, body: ResponseBody, request: Request) -> Response:
+    """One chat turn: of the conversation or after the response that is named, else recognised by its history."""
+    user_id = caller.acting_for(*body.named_users()) or DEFAULT_USER
+    note(request, user=user_id)
+    asking = asking_of(request, user_id, home.settings.thread_headers)
+    backend, model = await chosen_model(home.talking.backends, body.model)
+    resent = await asyncio.to_thread(body.resent, asking, backend, model, home.clock())
+    if asking.is_task:
+        messages = [*_instructing(resent.request), *_in_words(resent.messages)]
+        live = home.chat.housekeeping.handle(caller, resent.request, messages)
+    else:
+        ref = ThreadRef(caller.space, user_id, "")
+        live = await home.history_matching.handle(caller, await _placed(home, ref, body, resent))
+        note(request, thread=live.accepted.thread.thread_id, turn=live.turn.turn_id)
+    return WhileConnected(partial(_streamed if body.stream else _whole, live, body.repeated(), request))
+
+
+router.add_api_route(
+    "/responses",
+    create_response,
+    methods=["POST"],
+    response_model=ResponseAnswer,
+    responses={**errors.documented_for_openai(429, 502, 504), **_STREAM},
+    dependencies=[Depends(headers)],
+    route_class_override=DirectRoute,
+)
+
+
+async def _placed(home: Home, owner: ThreadRef, body: ResponseBody, resent: ResentHistory) -> ResentHistory:
+    """With the thread that is named, and with the instructions that hold in it.
+
+    A conversation keeps system messages as its own; elsewhere they hold for the responses that follow from this one.
+    """
+    request = resent.request
+    kept: JsonObject = {}
+    if (conversation := body.conversation_id) is not None:
+        if await home.THREADS.find(owner._replace(thread_id=conversation)) is None:
+            raise NotFound(f"there is no conversation {conversation!r}", field="conversation")
+        kept["conversation"] = {"id": conversation}
+        resent = replace(resent, thread_id=conversation)
+    else:
+        instructing = [turn.content for turn in resent.messages if turn.role == "system"]
+        if body.previous_response_id is not None:
+            thread_id, turn_id = read_response_id(body.previous_response_id, "previous_response_id")
+            ref = owner._replace(thread_id=thread_id)
+            answer = await home.THREADS.turn(ref, turn_id)
+            if answer is None or answer.role != "assistant":
+                raise no_response(body.previous_response_id, "previous_response_id")
+            receipt = await home.chats.prompt(ref, turn_id)
+            before = receipt.detail.get(KEPT, {}).get("instructing", []) if receipt else []
+            instructing = [*before, *instructing]
+            resent = replace(resent, thread_id=thread_id, parent_id=turn_id)
+            kept["previous_response_id"] = body.previous_response_id
+        if instructing:
+            texts = (*(request.system_texts or ()), *instructing)
+            request = replace(request, system_texts=texts)
+            kept["instructing"] = instructing
+        placed = [
+            (n, turn) for n, turn in zip(resent.places, resent.messages, strict=True) if turn.role != "system"
+        ]
+        resent = replace(resent, messages=tuple(t for _, t in placed), places=tuple(n for n, _ in placed))
+    if body.metadata:
+        kept["metadata"] = body.metadata
+    return replace(resent, request=replace(request, kept={KEPT: kept} if kept else {}))
+
+
+def _instructing(request: ChatRequest) -> list[JsonObject]:
+    return [{"role": "system", "content": text} for text in request.system_texts or ()]
+
+
+def _in_words(turns: tuple[NewTurn, ...]) -> list[JsonObject]:
+    return [{"role": turn.role, "content": turn.content} for turn in turns]
+
+
+async def _whole(live: LiveTurn, told: JsonObject, request: Request) -> Response:
+    with live.heard():
+        await live.wait()
+        if (error := schemas.what_went_wrong(live)) is not None:
+            return await told_error(request, live, error)
+        return JSONResponse(response_of(live, told), headers=schemas.headers_of(live))
+
+
+async def _streamed(live: LiveTurn, told: JsonObject, request: Request) -> Response:
+    """Begins with the first piece, or when the answer has kept the client waiting: until then an error has a status."""
+    pieces = live.follow()
+    first = await anext(pieces, None)
+    if first is None and (error := schemas.what_went_wrong(live)) is not None:
+        return await told_error(request, live, error)
+    answer = ResponseEvents(live, told).stream(first, pieces)
+    return StreamingResponse(
+        answer, media_type=sse.MEDIA_TYPE, headers={**sse.HEADERS, **schemas.headers_of(live)}
+    )
+
+
+async def _found(home: Home, caller: Calling, response_id: str, request: Request) -> tuple[Thread, LiveTurn]:
+    """The response, if it is the caller's; another's is as absent as one that never was."""
+    user_id = caller.acting_for(None) or DEFAULT_USER
+    thread_id, turn_id = read_response_id(response_id)
+    note(request, user=user_id, thread=thread_id, turn=turn_id)
+    thread = await home.THREADS.find(ThreadRef(caller.space, user_id, thread_id))
+    if thread is None:
+        raise no_response(response_id)
+    try:
+        return thread, await home.chat.join(thread, turn_id)
+    except NotFound:
+        raise no_response(response_id) from None
+
+
+def _shown(live: LiveTurn) -> JsonObject:
+    kept = live.receipt.get(KEPT)
+    return response_of(live, kept if isinstance(kept, dict) else {})
+
+
+@router.get("/responses/{response_id}", responses=errors.documented_for_openai())
+async def get_response(
+    home: Home,
+    caller: Calling,
+    response_id: ResponseId,
+    request: Request,
+    stream: Annotated[bool, Query(description="Only false.")] = False,
+    include: Included = None,
+    starting_after: Annotated[int | None, Query(description="Ignored.")] = None,
+    include_obfuscation: Annotated[bool | None, Query(description="Ignored.")] = None,
+) -> ResponseAnswer:
+    """A response, as far as it got. Instructions, tools and options are in its prompt, not here."""
+    if stream:
+        raise InvalidInput("stream: a response can't be streamed again; ask without it", field="stream")
+    _, live = await _found(home, caller, response_id, request)
+    return ResponseAnswer.model_validate(_shown(live))
+
+
+@router.get("/responses/{response_id}/input_items", responses=errors.documented_for_openai())
+async def list_input_items(
+    home: Home,
+    caller: Calling,
+    response_id: ResponseId,
+    request: Request,
+    after: Annotated[Id | None, Query(description="The last item of the page before.")] = None,
+    limit: Annotated[int, Query(ge=1, le=100)] = 20,
+    order: Annotated[str, Query(pattern="^(asc|desc)$")] = "desc",
+    include: Included = None,
+) -> ItemsAnswer:
+    """What the response answers: the items after the answer before it."""
+    thread, live = await _found(home, caller, response_id, request)
+    found = [item for turn in live.accepted.turns for item in items_of(thread.ref, turn)]
+    found = found[::-1] if order == "desc" else found
+    if after is not None:
+        found = found[1 + next((n for n, item in enumerate(found) if item["id"] == after), len(found)) :]
+    return page_of(found, limit)
+
+
+def page_of(found: list[JsonObject], limit: int) -> ItemsAnswer:
+    page = found[:limit]
+    first, last = (page[0]["id"], page[-1]["id"]) if page else ("", "")
+    return ItemsAnswer(data=page, first_id=first, last_id=last, has_more=len(found) > limit)
+
+
+@router.post("/responses/{response_id}/cancel", responses=errors.documented_for_openai())
+async def cancel_response(
+    home: Home, caller: Calling, response_id: ResponseId, request: Request
+) -> ResponseAnswer:
+    """Stop a response that is being written; what has come is kept. One that has ended stays as it is."""
+    thread, live = await _found(home, caller, response_id, request)
+    if stopped := home.chat.cancel(thread, turn_id=live.accepted.answer.turn_id):
+        await asyncio.wait([asyncio.ensure_future(each.wait()) for each in stopped], timeout=STOP_SECONDS)
+    return ResponseAnswer.model_validate(_shown(live))
+
+
+@router.delete("/responses/{response_id}", responses=errors.documented_for_openai(409))
+async def delete_response(
+    home: Home, caller: Calling, response_id: ResponseId, request: Request
+) -> DeletedAnswer:
+    """Forget a response, what it answers, and what was made of both. 409: it is still being written."""
+    thread, live = await _found(home, caller, response_id, request)
+    for turn in (live.turn, *live.accepted.turns):
+        await forget.forget_turn(
+            home.THREADS, home.forgetting, caller, thread.thread_id, turn.turn_id, thread.user_id
+        )
+    return DeletedAnswer(id=response_id, object="response")
