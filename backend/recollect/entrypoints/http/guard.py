@@ -13,6 +13,7 @@ from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from recollect.entrypoints.http import errors
+from recollect.infra.backends.address import FROM_PROCESS, OWN_ADDRESS, process_name
 from recollect.infra.metrics import Metrics
 from recollect.setting_groups import LimitSettings
 
@@ -29,6 +30,7 @@ PROTECTION = (
     (b"content-security-policy", b"frame-ancestors 'none'"),
 )
 """Default headers of every answer: no sniffing, no caching, no framing."""
+_FROM_PROCESS = FROM_PROCESS.lower().encode()
 _LOCAL_NAMES = frozenset({"localhost", "127.0.0.1", "::1"})
 _log = logging.getLogger("recollect.access")
 _crash_log = logging.getLogger("recollect.http")
@@ -115,6 +117,8 @@ class Guard:
             origin = headers[b"origin"].decode("latin-1").lower().rstrip("/")
             if origin.partition("://")[2] != host.lower() and origin not in self._origins:
                 return 403, "refused", f"the origin {origin!r} is not allowed", "Origin"
+        if headers.get(_FROM_PROCESS) == process_name().encode():
+            return OWN_ADDRESS, "refused", "a server can't be its own model", None
         length = headers.get(b"content-length", b"0")
         if length.isdigit() and int(length) > limit.bytes:
             return 413, "too_large", str(BodyTooLargeError(limit).detail), "body"

@@ -1,7 +1,10 @@
 """What can be read off an address. Nothing here resolves a name or opens a connection."""
 
+import hashlib
 import ipaddress
+import os
 import re
+import socket
 from urllib.parse import urlsplit
 
 from recollect.domain.llm import BackendKind
@@ -14,6 +17,9 @@ _LOCAL_NETWORKS = tuple(
         "::1/128", "fe80::/10", "fc00::/7",
     )
 )  # fmt: skip
+FROM_PROCESS = "X-Recollect-Process"
+"""Sent to local model servers: a Recollect that gets its own name back is about to be its own model."""
+OWN_ADDRESS = 421
 _LOCAL_NAMES = frozenset({"localhost", "host.docker.internal"})
 _LOCAL_ENDINGS = (".localhost", ".local")
 _CLOUD_HOSTS: dict[str, BackendKind] = {
@@ -30,6 +36,11 @@ _CLOUD_HOSTS: dict[str, BackendKind] = {
     "generativelanguage.googleapis.com": "other",
     "ollama.com": "other",
 }
+
+
+def process_name() -> str:
+    """Of this process among all that may reach each other; it tells nothing about the machine."""
+    return hashlib.sha256(f"{socket.gethostname()} {os.getpid()}".encode()).hexdigest()[:16]
 
 
 def api_root(base_url: str) -> str:

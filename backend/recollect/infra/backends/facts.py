@@ -8,7 +8,7 @@ from typing import Any
 from recollect.domain.llm import BackendFacts, BackendKind, find_model
 from recollect.domain.model import JsonObject
 from recollect.errors import BackendDown, ModelTooSlow, ModelUnavailable, StreamBroken
-from recollect.infra.backends.address import cloud_kind, is_local
+from recollect.infra.backends.address import OWN_ADDRESS, cloud_kind, is_local
 from recollect.infra.backends.dialect import (
     dict_of,
     dicts_in,
@@ -81,7 +81,7 @@ async def fingerprint(endpoint: Endpoint, ask: Ask) -> tuple[BackendFacts, bool]
 
 
 def _raise_for(told: Mapping[str, Any], *, is_enough_known: bool) -> None:
-    """Raise if the server answered nothing, is still loading, or requires a key."""
+    """Raise if the server answered nothing, is still loading, requires a key, or is this one."""
     if all(_may_pass(answer) for answer in told.values()):
         refused = next((answer for answer in told.values() if isinstance(answer, StatusError)), None)
         if refused is None:
@@ -92,7 +92,7 @@ def _raise_for(told: Mapping[str, Any], *, is_enough_known: bool) -> None:
         if isinstance(answer, StatusError) and answer.status == _LOADING:
             raise answer.error  # What it says of itself now is not all there is.
     listing = told.get(MODELS)
-    if isinstance(listing, StatusError) and listing.status in (401, 403):
+    if isinstance(listing, StatusError) and listing.status in (401, 403, OWN_ADDRESS):
         raise listing.error
 
 

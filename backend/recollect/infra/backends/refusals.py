@@ -8,6 +8,7 @@ from typing import Any
 
 from recollect.domain.model import JsonObject
 from recollect.errors import CODES_OF_REFUSALS, ModelRefused, ModelUnavailable, RateLimited
+from recollect.infra.backends.address import OWN_ADDRESS
 from recollect.infra.backends.dialect import dict_of
 
 EXTRAS_REFUSED = frozenset({400, 422})
@@ -17,6 +18,7 @@ _HINTS: dict[int | str, str] = {
     403: " Check its API key, and what it may be used for.",
     404: " Check its address and the name of the model.",
     413: " The prompt is too large for it.",
+    OWN_ADDRESS: " This is Recollect's own address: give that of a model server.",
     503: " It may be loading a model, or be overloaded.",
     "context_length_exceeded": " The prompt is longer than its context.",
     "exceed_context_size_error": " The prompt is longer than its context.",

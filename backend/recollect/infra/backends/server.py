@@ -22,7 +22,13 @@ import httpx2
 from recollect.domain.long_texts import json_text
 from recollect.domain.model import JsonObject
 from recollect.errors import BackendDown, ModelTooSlow, ModelUnavailable, StreamBroken
-from recollect.infra.backends.address import api_root, host_and_port, server_root
+from recollect.infra.backends.address import (
+    FROM_PROCESS,
+    api_root,
+    host_and_port,
+    process_name,
+    server_root,
+)
 from recollect.infra.backends.refusals import error_in, field_named, refusal, seconds_to_wait
 from recollect.infra.off_loop import off_loop
 from recollect.settings import BackendSettings
@@ -159,6 +165,7 @@ class ModelServer:
         """When it last sent anything."""
         self._heard_at: float | None = None
         self._endpoint = endpoint
+        self._named = {} if trust_proxies else {FROM_PROCESS: process_name()}
         self._patience = endpoint.patience
         self._api = api_root(endpoint.base_url)
         self._root = server_root(endpoint.base_url)
@@ -267,7 +274,7 @@ class ModelServer:
             "GET" if body is None else "POST",
             f"{self._root}{route}" if route.startswith("/") else f"{self._api}/{route}",
             content=content,
-            headers={**typed, **headers, **self._endpoint.extra_headers},
+            headers={**self._named, **typed, **headers, **self._endpoint.extra_headers},
         )
 
     async def _sent(self, request: httpx2.Request) -> httpx2.Response:

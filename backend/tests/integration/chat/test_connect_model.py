@@ -7,7 +7,10 @@ from typing import Any
 import httpx2
 import pytest
 
+from recollect.errors import ModelRefused
+from recollect.infra.backends.client import HttpBackend
 from recollect.infra.backends.local_model import SMOLLM2, LocalModel
+from recollect.infra.backends.server import Endpoint
 from recollect.settings import load_settings
 from tests.eventually import eventually
 from tests.http_client import Home, Json, client_of, error_of
@@ -150,3 +153,13 @@ async def test_the_demonstrations_answers_are_kept_and_neither_extracted_nor_rec
         assert [turn["content"] for turn in kept][-1] == "I see: Marta, Porto"
         counts = await home.coverage()
         assert (counts["messages"], counts["celled"], counts["skipped"], counts["missing"]) == (2, 1, 1, 0)
+
+
+async def test_a_server_is_never_its_own_model(tmp_path: Path) -> None:
+    """Each question would be asked of itself, without end."""
+    async with remembering(tmp_path, alone=True) as home:
+        address = Endpoint(name="default", base_url="http://127.0.0.1:8600")
+        own = HttpBackend(address, transport=home.client._transport)
+        with pytest.raises(ModelRefused) as refused:
+            await own.facts()
+    assert "This is Recollect's own address: give that of a model server." in str(refused.value)
