@@ -11,7 +11,7 @@ import { html, useCallback, useEffect, useMemo, useState } from "../view.js";
 import { boundsOf, dayHeading, dayOf, endOf, monthName, withDays } from "./days.js";
 import { EntryPage } from "./entry.js";
 import { Hits } from "./hits.js";
-import { KINDS, kindName } from "./kinds.js";
+import { handName, KINDS, kindName } from "./kinds.js";
 import { Months, useMonths } from "./months.js";
 
 const PAGE = 100;
@@ -136,7 +136,7 @@ function Row({ entry, section, query, chosen }) {
     <span class="row-head">
       <span class="chip">${kindName(entry.kind)}</span>
       ${entry.pinned && html`<span class="chip good"><${Icon} name="pin" size=${12} />pinned</span>`}
-      ${entry.edited && html`<span class="chip">edited</span>`}
+      ${entry.edited && html`<span class="chip">${handName(entry)}</span>`}
       ${entry.superseded_by && html`<span class="chip warning">superseded</span>`}
       <time class="row-time" datetime=${new Date(entry.when).toISOString()}>${shortTime(entry.when)}</time>
     </span>

@@ -12,7 +12,7 @@ import { html, useState } from "../view.js";
 import { EntryForm } from "./entry_form.js";
 import { ForgetDialog } from "./forget.js";
 import { History } from "./history.js";
-import { kindName } from "./kinds.js";
+import { handName, kindName } from "./kinds.js";
 
 const RELATIONS = { supersedes: "Took the place of", superseded_by: "Superseded by", made_of: "Made of" };
 
@@ -69,7 +69,7 @@ function Marks({ entry }) {
   return html`<p class="row-head">
     <span class="chip good">${kindName(entry.kind)}</span>
     ${entry.pinned && html`<span class="chip">pinned</span>`}
-    ${entry.edited && html`<span class="chip">edited by a person</span>`}
+    ${entry.edited && html`<span class="chip">${handName(entry)}${entry.revision > 1 ? " by a person" : ""}</span>`}
     ${entry.until !== null && html`<span class="chip warning">${entry.until > Date.now() ? "holds" : "held"} until ${shortDay(entry.until)}</span>`}
     <time class="row-time" datetime=${new Date(entry.when).toISOString()}>${fullTime(entry.when)}</time>
   </p>`;

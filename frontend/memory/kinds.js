@@ -14,5 +14,8 @@ const TYPES = {
   stretch: "Stretch",
 };
 
+/** What a person did with it: they wrote it, or changed it later. */
+export const handName = ({ revision }) => (revision === 1 ? "written by hand" : "edited");
+
 export const kindName = (kind) => KINDS[kind]?.one ?? kind;
 export const typeName = (type) => TYPES[type] ?? kindName(type);

@@ -18,7 +18,7 @@ export function useMonths(kinds, inputs) {
 /** `shown`: the month that the list shows. One month alone needs no timeline. */
 export function Months({ months, error, reload, shown, section, query }) {
   const rail = useRef(null);
-  useEffect(() => rail.current?.querySelector("[aria-current]")?.scrollIntoView?.({ block: "nearest", inline: "nearest" }), [shown]);
+  useEffect(() => rail.current?.querySelector("[aria-current]")?.scrollIntoView?.({ block: "nearest", inline: "nearest" }), [shown, months]);
   if (error) return html`<${Problem} error=${error} onRetry=${reload} />`;
   if (months.length < 2) return null;
   return html`<nav class="months" ref=${rail} aria-label="Months">

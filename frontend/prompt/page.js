@@ -60,8 +60,8 @@ function OfThread({ threads, threadId, turnId }) {
       <label class="field">
         <span>Answer</span>
         <select value=${shown} disabled=${loading} onChange=${(event) => go("prompt", [threadId, event.target.value])}>
-          ${at < 0 && shown && html`<option value=${shown}>${shown}</option>`}
-          ${(answers?.sent ?? []).map((answer) => html`<option value=${answer.turn_id}>${answer.turn_id} · ${shortTime(answer.timestamp)} · ${answer.content.slice(0, 60)}</option>`)}
+          ${at < 0 && shown && html`<option value=${shown}>An earlier answer</option>`}
+          ${(answers?.sent ?? []).map((answer) => html`<option value=${answer.turn_id}>${shortTime(answer.timestamp)} · ${answer.content.slice(0, 60)}</option>`)}
         </select>
       </label>
       <div class="row" role="group" aria-label="Answers">

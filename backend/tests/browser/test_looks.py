@@ -92,7 +92,7 @@ window.frames_seen = 0;
 const look = () => {
     for (const element of document.querySelectorAll('main *, nav *')) {
         const {left, right, width} = element.getBoundingClientRect();
-        const scrolls = element.closest('.table, pre, .plot, .virtual-row, .tabs, .side, svg');
+        const scrolls = element.closest('.table, pre, .plot, .virtual-row, .tabs, .months, .side, svg');
         if (scrolls || width <= 1 || (right <= innerWidth + 1 && left >= -1)) continue;
         const told = `${location.hash}: ${element.outerHTML.slice(0, 120)} from ${left} to ${right}`;
         beyond[element.outerHTML.slice(0, 120)] ??= told;

@@ -89,7 +89,7 @@ def test_a_memory_is_added_by_hand(site: Site, visit: Visits) -> None:
     dialog.get_by_label("What should be remembered").fill("I am allergic to walnuts.")
     assert grave_problems(page) == []
     dialog.get_by_role("button", name="Add").click()
-    expect(page.get_by_role("article", name="I am allergic to walnuts.")).to_be_visible()
+    expect(page.get_by_role("article", name="I am allergic to walnuts.")).to_contain_text("written by hand")
     page.get_by_role("link", name="Back to the list").click()
     expect(page.get_by_role("list", name="Memories").get_by_role("link")).to_have_count(1)
 
