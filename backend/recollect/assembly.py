@@ -255,8 +255,9 @@ class Assembly:
         self.reprocessor = Reprocessor(
             self.THREADS, self.cell_texts, self.model_answers, self.entry_store, self.tuning
         )
+        locks, changed = self.memory_locks, self.index_notes.changed
         self.shelf = SkillShelf(
-            self.vault, self.skill_files, self.transcriber.reports, self.fail_points, self.memory_locks
+            self.vault, self.skill_files, self.transcriber.reports, self.fail_points, locks, changed
         )
         skill_deletions, forget_words = SkillDeletions(self.entry_store), self.forgetting.queue_overwriting
         self.watcher = VaultWatcher(settings.vault_path)

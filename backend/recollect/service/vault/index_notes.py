@@ -34,6 +34,8 @@ class IndexNotes(BackgroundLoop):
         """Held while a note is written. Whoever removes a user's folder holds it, too."""
         self._states: dict[str, _State] = {}
         """What each note was made of when the whole vault was last looked at, and the stamp of its file."""
+        self._linked: dict[str, list[str]] = {}
+        """The files of skills of each user, when these were last looked at."""
         self._failed: set[str] = set()
 
     def start(self, name: str) -> None:
@@ -46,7 +48,7 @@ class IndexNotes(BackgroundLoop):
         await self.write_changed()
 
     def changed(self, owners: Iterable[str]) -> None:
-        """Files of these owners came or went."""
+        """Files of these owners came or went; those of an agent are looked for at every change."""
         self._changed.update(owner for owner in owners if "/users/" in owner)
         self._woken.set()
 
@@ -63,7 +65,10 @@ class IndexNotes(BackgroundLoop):
     async def write_changed(self) -> None:
         """Returns when the notes of all owners whose files changed are written."""
         async with self.turn:
-            skills = await self._skills.of_users() if self._changed else {}
+            skills = await self._skills.of_users()
+            owners = skills.keys() | self._linked.keys()
+            self._changed.update(owner for owner in owners if skills.get(owner) != self._linked.get(owner))
+            self._linked = skills
             while self._changed:
                 owner = self._changed.pop()
                 await self._write(owner, skills.get(owner, []))

@@ -222,7 +222,7 @@ async def test_the_index_note_links_to_the_users_own_skills_and_no_longer_once_t
     async with remembering(tmp_path) as home:
         skill = await learned(home)
         await remember(home, "hers", said([("user", "I live in Berlin.")]), user_id="ann")
-        await home.app.vault_sweep.sweep()
+        await home.drain()
         users = home.app.settings.vault_path / "default/users"
         link = f"[[{skill['path'].removeprefix('default/').removesuffix('.md')}|{skill['title']}]]"
         assert link in (users / "bob/index.md").read_text()
