@@ -56,7 +56,10 @@ CLIENTS = (
     Client("llm", "llm_client.sh", ("llm",)),
     Client("pydantic-ai", "pydantic_ai_client.py", ("pydantic-ai-slim[openai]",)),
     Client("instructor", "instructor_client.py", ("instructor",)),
+    Client("openai responses (npm)", "openai_responses.mjs", ("openai",)),
     Client("openai-agents", "openai_agents.py", ("openai-agents",)),
+    Client("openai-agents sessions", "openai_agents_session.py", ("openai-agents",)),
+    Client("openai-agents (npm)", "openai_agents_js.mjs", ("@openai/agents",)),
     # Aider adds a line to the newest message alone, so that what it resends is another text: a thread of its own.
     Client("Aider", "aider_client.sh", ("aider-chat",), found=6),
 )
@@ -107,9 +110,9 @@ def _tried(client: Client, server: Server, key: str, environment: Path) -> bool:
         if "Porto" not in remembered:
             raise RuntimeError(f"a new conversation doesn't know where Marta lives: {remembered!r}")
     except (OSError, RuntimeError, subprocess.SubprocessError, TimeoutError) as error:
-        print(f"{client.name:15} FAILED  {error}", flush=True)
+        print(f"{client.name:22} FAILED  {error}", flush=True)
         return False
-    print(f"{client.name:15} ok      {version:40} {time.monotonic() - start:5.0f} s", flush=True)
+    print(f"{client.name:22} ok      {version:40} {time.monotonic() - start:5.0f} s", flush=True)
     return True
 
 

@@ -245,6 +245,23 @@ def test_a_response_is_cancelled_while_it_is_written(
         assert [event.type for event in stream][-1] == "response.failed"
 
 
+def test_an_answer_that_breaks_off_fails_and_keeps_what_came(
+    client: OpenAI, server: Server, engine: StandInEngine
+) -> None:
+    engine.control(mode="early_end")
+    events = events_of(client, server, "one two three four")
+    assert kinds(events)[-2:] == ["output_item.done", "failed"]
+    failed = events[-1]["response"]
+    assert (failed["status"], failed["error"]["code"]) == ("failed", "server_error")
+    assert failed["output"][0]["status"] == "incomplete"
+    kept = client.responses.retrieve(failed["id"])
+    assert kept.status == "failed"
+    assert kept.output_text
+    engine.control(mode="status", status=429, message="slow down")
+    with pytest.raises(openai.RateLimitError):
+        client.responses.create(model="recollect", input="x", stream=True)
+
+
 @pytest.mark.parametrize(
     ("body", "param"),
     [
@@ -366,6 +383,15 @@ def test_items_follow_the_branch_that_goes_on(client: OpenAI) -> None:
         assert said == ["one", "You said: one", "right", "You said: right", "more", "You said: more"]
 
 
+def test_two_conversations_that_wait_for_the_same_answer_are_not_mixed_up(
+    client: OpenAI, server: Server, user: str
+) -> None:
+    waiting = [client.conversations.create(items=cast(Any, [says("hello")])).id for _ in range(2)]
+    respond(client, "hello")
+    assert [texts(server, each) for each in waiting] == [["hello"], ["hello"]]
+    assert len(threads_of(server, user)) == 3
+
+
 # --- whose --------------------------------------------------------------------------------------------------
 
 
@@ -425,6 +451,12 @@ def test_keys_keep_users_and_spaces_apart(running: StandInEngine, tmp_path: Path
                 other.conversations.items.list(opened.id)
         with pytest.raises(openai.PermissionDeniedError):
             respond(others[0], "x", user="ann", extra_body={"user_id": "ann"})
+        shown = server.client.get(
+            f"/v1/conversations/{opened.id}/items", headers={**operator, "X-Recollect-User": "ann"}
+        )
+        assert shown.status_code == 200
+        line = json.loads((server.home / "audit.log").read_text().splitlines()[-1])
+        assert (line["what"], line["user"], line["who"]) == ("read", "ann", "local operator")
         for call in (nobody.responses.retrieve, nobody.responses.delete, nobody.conversations.retrieve):
             with pytest.raises(openai.AuthenticationError):
                 call(mine.id)

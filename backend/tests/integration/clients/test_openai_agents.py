@@ -85,7 +85,9 @@ async def test_a_session_is_one_conversation_and_nothing_is_in_it_twice(
     engine.control(tool_call=True, reasoning="hm", times=1)
     asked = await Runner.run(agent, "the weather in Porto?", session=session)
     assert asked.final_output == "You said: sunny in Porto"
-    assert (await Runner.run(agent, "bye", session=session)).final_output == "You said: bye"
+    streamed = Runner.run_streamed(agent, "bye", session=session)
+    assert [event async for event in streamed.stream_events()]
+    assert streamed.final_output == "You said: bye"
     said = [
         "hello", "You said: hello", "the weather in Porto?", "", "sunny in Porto", "You said: sunny in Porto", "bye",
         "You said: bye",

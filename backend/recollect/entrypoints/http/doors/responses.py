@@ -110,8 +110,8 @@ async def _placed(home: Home, owner: ThreadRef, body: ResponseBody, resent: Rese
             answer = await home.THREADS.turn(ref, turn_id)
             if answer is None or answer.role != "assistant":
                 raise no_response(body.previous_response_id, "previous_response_id")
-            receipt = await home.chats.prompt(ref, turn_id)
-            before = receipt.detail.get(KEPT, {}).get("instructing", []) if receipt else []
+            receipt = (await home.chats.receipts(ref, [answer])).get(turn_id, {})
+            before = receipt.get(KEPT, {}).get("instructing", [])
             instructing = [*before, *instructing]
             resent = replace(resent, thread_id=thread_id, parent_id=turn_id)
             kept["previous_response_id"] = body.previous_response_id
