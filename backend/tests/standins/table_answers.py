@@ -43,7 +43,7 @@ def plain(text: str) -> str:
 
 def answered(table: list[Json], prompt: str) -> tuple[Json, list[str]]:
     """What the table says of the memcell that a prompt asks about, and which known facts the prompt lacks."""
-    shown = [(int(number), _last_string(line)) for number, line in _MESSAGE.findall(prompt)]
+    shown = [(int(number), *_last_string(line)) for number, line in _MESSAGE.findall(prompt)]
     known = [(name, plain(_unquoted(line))) for name, line in _KNOWN.findall(prompt)]
     answer: Json = {"episode": None, "facts": [], "foresight": [], "case": None}
     missing: list[str] = []
@@ -51,8 +51,8 @@ def answered(table: list[Json], prompt: str) -> tuple[Json, list[str]]:
         places = {
             place: number
             for place, (_, text) in enumerate(row["messages"], 1)
-            for number, begun in shown
-            if begun and plain(text).startswith(begun)
+            for number, begun, is_cut in shown
+            if begun and (plain(text).startswith(begun) if is_cut else plain(text) == begun)
         }
         if not places:
             continue
@@ -102,10 +102,11 @@ def _episode(row: Json) -> Json:
     return {"title": row["messages"][0][1][:60], "text": " ".join(said)[:600]}
 
 
-def _last_string(line: str) -> str:
-    """The text of a message, without the ellipsis of one that is cut."""
+def _last_string(line: str) -> tuple[str, bool]:
+    """The text of a message, and whether it is cut: then without its ellipsis."""
     strings = _STRINGS.findall(line)
-    return plain(json.loads(strings[-1]).removesuffix("…")) if strings else ""
+    text = json.loads(strings[-1]) if strings else ""
+    return plain(text.removesuffix("…")), text.endswith("…")
 
 
 def _unquoted(line: str) -> str:
