@@ -80,7 +80,7 @@ class Weights:
     """What an assistant's reply inherits, where the query is about replies or wants a summary."""
     brought: float = 0.05
     """How much of a fact's words and meaning goes to the turns it came from. Zero: nothing of it, nor its day."""
-    fact: float = -0.6
+    fact: float = -0.5
     """A fact, a plan or a line of the profile: by itself it says less of where it belongs than its turns do."""
     held: float = 0.5
     """An entry that held at the time that the query names."""

@@ -18,7 +18,7 @@ from recollect.domain.extraction.ground import (
 )
 from tests.http_client import Home, Json
 from tests.remembering import MAY_8, MINUTE, MortalModel, entries, flush, remember, remembering
-from tests.standins.table_answers import OTHERS, table_of, where_said
+from tests.standins.table_answers import OTHERS, answered, table_of, where_said
 
 CELLS: dict[str, list[Json]] = table_of("cells")
 KEPT = 0.97
@@ -29,6 +29,18 @@ def test_there_are_forty_cells_in_seven_languages() -> None:
     assert len(CELLS) >= 7
     assert sum(map(len, CELLS.values())) >= 40
     assert all(2 <= len(row["messages"]) <= 8 for row in chain(*CELLS.values()))
+
+
+def test_a_short_message_is_not_taken_for_the_beginning_of_a_longer_one_in_another_cell() -> None:
+    longer, short = "Thanks! I moved to Porto", "Thanks!"
+    table = [
+        {"messages": [["ann", text]], "facts": [[text, "user", "home", text]]} for text in (longer, short)
+    ]
+    shown = {
+        text: answered(table, f'[1] Friday "ann" user: "{text}"')[0] for text in (longer, short, "Than…")
+    }
+    told = {text: [fact["text"] for fact in answer["facts"]] for text, answer in shown.items()}
+    assert told == {longer: [longer], short: [short], "Than…": [longer, short]}
 
 
 def owner_of(row: Json) -> str:
