@@ -7,4 +7,4 @@ const MADE = /^t_[0-9a-f]{16}$/;
 export const isMade = (id) => MADE.test(id);
 
 /** Its title; before it has one, when it began. */
-export const threadName = ({ title, thread_id: id, created }) => title || (isMade(id) ? "New chat" : `Chat of ${shortDay(created)}`);
+export const threadName = ({ title, thread_id: id, created, incognito }) => title || (incognito ? "Temporary chat" : isMade(id) ? "New chat" : `Chat of ${shortDay(created)}`);

@@ -74,7 +74,9 @@ def test_a_chat_has_its_own_model_and_may_be_temporary_and_without_memory(site: 
     assert grave_problems(page) == []
     dialog.get_by_role("button", name="Done").click()
     say(page, "Marta lives in Porto.", "I see: Marta, Porto")
-    expect(page.get_by_role("region", name="Conversation").get_by_text("temporary")).to_be_visible()
+    conversation = page.get_by_role("region", name="Conversation")
+    expect(conversation.get_by_text("temporary", exact=True)).to_be_visible()
+    expect(page.get_by_role("list", name="Chats").get_by_role("link", name="Temporary chat")).to_be_visible()
     (thread,) = site.get("threads", user_id="tess")["threads"]
     assert thread["incognito"] is True
     assert site.get("coverage", user_id="tess")["skipped"] == 2
