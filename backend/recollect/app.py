@@ -3,7 +3,7 @@
 import logging
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from functools import partial
+from functools import cached_property, partial
 from typing import Self
 
 from recollect.assembly import Assembly, boundary_rules
@@ -37,6 +37,7 @@ from recollect.service.chat.turn import Chat
 from recollect.service.coordination import Clock, now_ms
 from recollect.service.forget.proof import ForgottenVerifier
 from recollect.service.forget.purge import Purges, Rework, ThreadPurger
+from recollect.service.graph import KnowledgeGraph
 from recollect.service.models.background import BackgroundModel
 from recollect.service.models.cached_model_calls import CachedModelCalls
 from recollect.service.models.connect import Connected, connect_model
@@ -213,6 +214,10 @@ class App(Assembly):
             self._upgrade_copies.forget,
             self.index_notes,
         )
+
+    @cached_property
+    def graph(self) -> KnowledgeGraph:
+        return KnowledgeGraph(self.user_notes, self.forgetting, self.clock)
 
     @property
     def _upgrade_copies(self) -> UpgradeCopies:

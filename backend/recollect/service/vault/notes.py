@@ -86,17 +86,21 @@ class NoteFollower:
         is_ours = is_note(note.path) and found.is_whole and await self.store.has_versions(note.path)
         await self.store.seen(note, found.text if is_ours else None)
 
-    async def put(self, path: str, text: str, *, replace: bool) -> bool:
+    async def put(self, path: str, text: str, *, replace: bool, over: str | None = None) -> bool:
         """Write a note that came through the API. Returns whether it is new.
 
         It is recorded once it is written: whatever fails before that leaves the version that was there the current
-        one. Raises AlreadyExists if another text is there, unless `replace`.
+        one. Raises AlreadyExists if another text is there, unless `replace`, or if that has another digest than `over`.
         """
         async with self.locks.of(path):
             before = await self.vault.look(path)
-            ours = frozenset([before.digest]) if before is not None and replace else frozenset()
+            if over is not None and (before is None or before.digest != over):
+                raise AlreadyExists("the note was edited by hand meanwhile", field="name")
+            # One that was deleted may still be there for a moment.
+            is_gone = before is not None and await self.store.is_deleted(path, *before.digests)
+            ours = frozenset([before.digest]) if before is not None and (replace or is_gone) else frozenset()
             is_same = before is not None and before.is_whole and before.text == text
-            if before is not None and not replace and not is_same:
+            if before is not None and not replace and not is_same and not is_gone:
                 raise AlreadyExists("there is another note of this name", field="name")
             versions = await self._versions(path, text, before)
             if await self.vault.write_unless_foreign(path, text, ours) is not None:

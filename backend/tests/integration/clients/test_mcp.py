@@ -22,6 +22,10 @@ from tests.processes import Server, StandInModel, wait_until
 
 ERAS = ["2026-07-28", "legacy"]
 OWN = {"search_memory", "remember", "forget", "profile", "why", "recent"}
+NINE = {
+    "create_entities", "create_relations", "add_observations", "delete_entities", "delete_observations",
+    "delete_relations", "read_graph", "search_nodes", "open_nodes",
+}  # fmt: skip
 JSON = {"Content-Type": "application/json", "Accept": "application/json, text/event-stream"}
 
 
@@ -67,7 +71,7 @@ async def test_what_one_app_remembers_every_app_finds(server: Server, mode: str)
     user = f"finder {mode}"
     async with connected(server, user, mode) as client:
         tools = {tool.name: tool for tool in (await client.list_tools()).tools}
-        assert tools.keys() >= OWN
+        assert tools.keys() == OWN | NINE
         assert all(tool.input_schema and tool.output_schema and tool.description for tool in tools.values())
         reading = {
             name for name, tool in tools.items() if tool.annotations and tool.annotations.read_only_hint
@@ -248,7 +252,7 @@ METHODS = st.sampled_from(
 ARGUMENTS = st.dictionaries(
     st.sampled_from(["query", "limit", "text", "id", "kind", "?"]), VALUES, max_size=3
 )
-CALLS = st.fixed_dictionaries({"name": st.sampled_from(sorted(OWN)), "arguments": ARGUMENTS | VALUES})
+CALLS = st.fixed_dictionaries({"name": st.sampled_from(sorted(OWN | NINE)), "arguments": ARGUMENTS | VALUES})
 ODD = st.fixed_dictionaries(
     {}, optional={"name": VALUES, "uri": VALUES, "arguments": VALUES, "_meta": VALUES}
 )

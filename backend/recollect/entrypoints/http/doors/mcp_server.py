@@ -3,7 +3,6 @@
 Stateless: each request has a transport of its own, and ends with it.
 """
 
-import json
 import logging
 import secrets
 from typing import Any
@@ -13,10 +12,11 @@ from mcp.server.context import ServerRequestContext
 from mcp.server.lowlevel.server import Server
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from mcp.shared.exceptions import MCPError
-from pydantic import BaseModel, ValidationError
+from pydantic import ValidationError
 from starlette.types import Receive, Scope, Send
 
 from recollect import __version__
+from recollect.entrypoints.http.doors.mcp_graph import GRAPH
 from recollect.entrypoints.http.doors.mcp_tools import OWN, Asking, Tool
 from recollect.entrypoints.http.errors import first_problem, unexpected_body
 from recollect.errors import RecollectError
@@ -37,8 +37,8 @@ def _listed(name: str, tool: Tool) -> types.Tool:
         name=name,
         title=tool.title,
         description=tool.description,
-        input_schema=tool.takes.model_json_schema(),
-        output_schema=tool.gives.model_json_schema(),
+        input_schema=tool.schemas[0],
+        output_schema=tool.schemas[1],
         annotations=types.ToolAnnotations(
             read_only_hint=tool.reads,
             destructive_hint=tool.destroys,
@@ -48,7 +48,8 @@ def _listed(name: str, tool: Tool) -> types.Tool:
     )
 
 
-_TOOLS = [_listed(name, tool) for name, tool in OWN.items()]
+ALL = {**OWN, **GRAPH}
+_TOOLS = [_listed(name, tool) for name, tool in ALL.items()]
 _SCHEMAS = {tool.name: tool.input_schema for tool in _TOOLS}
 
 
@@ -66,23 +67,18 @@ async def _list_tools(
 
 async def _call_tool(context: Context, params: types.CallToolRequestParams) -> types.CallToolResult:
     """What goes wrong is told as the tool's answer, for the model to read. A tool that is not there is an error."""
-    if (tool := OWN.get(params.name)) is None:
+    if (tool := ALL.get(params.name)) is None:
         raise MCPError(types.INVALID_PARAMS, f"Unknown tool: {params.name[:100]}")
     try:
-        given = tool.takes.model_validate(params.arguments or {})
-        return _answer(await tool.call(_asking(context), given))
+        told = await tool.call(_asking(context), tool.takes.model_validate(params.arguments or {}))
+        text = types.TextContent(text=told.text)
+        return types.CallToolResult(content=[text], structured_content=told.structure)
     except ValidationError as error:
         return _problem(first_problem(error.errors())[0])
     except RecollectError as error:
         return _problem(error.message)
     except Exception as error:  # noqa: BLE001 - the log has it, the caller an id
         return _problem(_unforeseen(error))
-
-
-def _answer(given: BaseModel) -> types.CallToolResult:
-    told = given.model_dump(mode="json", by_alias=True, exclude_none=True)
-    text = types.TextContent(text=json.dumps(told, ensure_ascii=False))
-    return types.CallToolResult(content=[text], structured_content=told)
 
 
 def _problem(words: str) -> types.CallToolResult:

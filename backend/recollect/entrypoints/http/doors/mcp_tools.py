@@ -1,9 +1,10 @@
 """The tools that an agent has: search, remember, forget, profile, why, recent."""
 
+import json
 import secrets
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, NamedTuple
 
 from fastapi import Request
 from pydantic import AfterValidator, BaseModel, Field
@@ -273,71 +274,101 @@ def _said(identifier: str, turn: Turn | None) -> Said:
     return Said(id=identifier, by=turn.sender_id, when=write_time(turn.timestamp), text=turn.content)
 
 
+class Told(NamedTuple):
+    """What a tool answers: for the model, and for a program."""
+
+    text: str
+    structure: dict[str, Any]
+
+
+def _in_both_forms(
+    call: Callable[[Asking, Any], Awaitable[BaseModel]],
+) -> Callable[[Asking, Any], Awaitable[Told]]:
+    async def told(asking: Asking, given: Any) -> Told:
+        structure = (await call(asking, given)).model_dump(mode="json", exclude_none=True)
+        return Told(json.dumps(structure, ensure_ascii=False), structure)
+
+    return told
+
+
 @dataclass(frozen=True, slots=True)
 class Tool:
-    """A tool: what it is for, what it takes and gives, and which hints a client gets."""
+    """A tool: what it is for, what it takes and answers, and which hints a client gets."""
 
     title: str
     description: str
     takes: type[BaseModel]
-    gives: type[BaseModel]
-    call: Callable[[Asking, Any], Awaitable[BaseModel]]
+    call: Callable[[Asking, Any], Awaitable[Told]]
+    schemas: tuple[dict[str, Any], dict[str, Any]]
+    """Of what it takes and answers."""
     reads: bool = True
     destroys: bool = False
     repeatable: bool = True
 
 
+def _tool(
+    title: str,
+    takes: type[BaseModel],
+    gives: type[BaseModel],
+    call: Callable[[Asking, Any], Awaitable[BaseModel]],
+    description: str,
+    **hints: bool,
+) -> Tool:
+    schemas = takes.model_json_schema(), gives.model_json_schema()
+    return Tool(title, description, takes, _in_both_forms(call), schemas, **hints)
+
+
 OWN: Mapping[str, Tool] = {
-    "search_memory": Tool(
+    "search_memory": _tool(
         "Search memory",
-        "Search what is remembered of the person: facts, earlier conversations in every app, their notes. Use it "
-        "before you answer anything that may depend on what they told, decided or prefer.",
         SearchMemory,
         FoundMemories,
         search_memory,
+        "Search what is remembered of the person: facts, earlier conversations in every app, their notes. Use it "
+        "before you answer anything that may depend on what they told, decided or prefer.",
     ),
-    "remember": Tool(
+    "remember": _tool(
         "Remember",
-        "Remember something for good. Use it when the person asks for that, or tells a lasting fact, preference or "
-        "decision. One statement a call. Search finds it at once; facts are made of it in the background.",
         Remember,
         Remembered,
         remember,
+        "Remember something for good. Use it when the person asks for that, or tells a lasting fact, preference or "
+        "decision. One statement a call. Search finds it at once; facts are made of it in the background.",
         reads=False,
         repeatable=False,
     ),
-    "forget": Tool(
+    "forget": _tool(
         "Forget",
-        "Forget one memory, message or note for good, by its id. Only when the person asks for it: show them what "
-        "you found first. A forgotten memory is never made again, but the message it came from stays; a forgotten "
-        "message takes along all memories that came from it (`why` tells its id). It can't be undone.",
         Forget,
         Forgotten,
         forget,
+        "Forget one memory, message or note for good, by its id. Only when the person asks for it: show them what "
+        "you found first. A forgotten memory is never made again, but the message it came from stays; a forgotten "
+        "message takes along all memories that came from it (`why` tells its id). It can't be undone.",
         reads=False,
         destroys=True,
         repeatable=False,
     ),
-    "profile": Tool(
+    "profile": _tool(
         "Profile",
-        "What holds of the person now: who they are, their work, people, preferences and wishes. Use it at the "
-        "start of a conversation.",
         Nothing,
         ProfilePage,
         profile,
+        "What holds of the person now: who they are, their work, people, preferences and wishes. Use it at the "
+        "start of a conversation.",
     ),
-    "why": Tool(
+    "why": _tool(
         "Why",
-        "Where a memory comes from: the messages and memories it was made of, with their words.",
         Why,
         Sources,
         why,
+        "Where a memory comes from: the messages and memories it was made of, with their words.",
     ),
-    "recent": Tool(
+    "recent": _tool(
         "Recent memories",
-        "The newest memories by when they happened. Use it for 'what did we do lately?'.",
         Recent,
         RecentMemories,
         recent,
+        "The newest memories by when they happened. Use it for 'what did we do lately?'.",
     ),
 }
