@@ -157,6 +157,18 @@ class EntrySources:
         in_order = np.argsort(entries, kind="stable")
         return cls(entries[in_order], turns[in_order])
 
+    @classmethod
+    def of_list(cls, pairs: Sequence[tuple[int, int]]) -> "EntrySources":
+        placed = np.array(pairs, np.int32).reshape(-1, 2)
+        return cls.of_pairs(placed[:, 0], placed[:, 1])
+
+    def with_those_of(self, *others: "EntrySources") -> "EntrySources":
+        all_of_them = (self, *others)
+        return self.of_pairs(
+            np.concatenate([each.entries for each in all_of_them]),
+            np.concatenate([each.turns for each in all_of_them]),
+        )
+
     def where(self, wanted: Flags) -> "EntrySources":
         """Of each pair, whether it is wanted."""
         return EntrySources(self.entries[wanted], self.turns[wanted])

@@ -1,6 +1,6 @@
 """How entries take part in ranking, and when one only repeats its source messages."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import replace
 from datetime import date
 
@@ -23,6 +23,8 @@ _ALIKE = np.float32(0.5)
 """A query that is about one entry is about another that has so much of its relevance."""
 _IN_SIGHT = np.float32(0.2)
 """What a person changed since concerns a text whose relevance it has so much of."""
+_SHORT, _MOST_ANSWERS = 40, 30
+"""Words of an answer that may say what one entry says, and no more; and how many of these are looked at."""
 _A_LITTLE = np.float32(0.001)
 _RESTATED = 0.5
 """Share of an entry's words in a turn from which the entry repeats the turn."""
@@ -100,19 +102,26 @@ def _bounds(span: Span, now: int | None) -> tuple[int, int] | None:
 
 
 def preferred(
-    corpus: Corpus, view: View, succeeded: Sequence[Succession], own: Floats, holds: Floats, total: Floats
-) -> Floats:
-    """Score to add so that the entry valid at the time asked about, with its turns, ranks above the entry it replaces.
+    corpus: Corpus,
+    view: View,
+    succeeded: Sequence[Succession],
+    asked: Sequence[str],
+    own: Floats,
+    holds: Floats,
+    total: Floats,
+) -> tuple[Floats, EntrySources]:
+    """Score to add so that the entry valid at the time asked about ranks above the entry it replaces, with its turns
+    where the query is about both; and each such entry with what it ranks above.
 
-    It also ranks above that entry's turns and episodes mostly about them, where the query is about both entries. What a
-    person wrote ranks above its own turns too: they may contradict it. A turn keeps its place where another valid fact
-    of it answers better.
+    That is also the replaced entry's turns, episodes mostly about them, and what an assistant said that repeats it.
+    What a person wrote ranks above its own turns too: they may contradict it. A turn keeps its place where another
+    valid fact of it answers better.
     """
     lacking: Floats = np.zeros(view.size, np.float32)
+    pairs: list[tuple[int, int]] = []
     if not (holds < 0).any():
-        return lacking
+        return lacking, EntrySources.none()
     facts = view.is_entry & view.there & ~corpus.is_episode[: view.size]
-    over = np.nonzero(facts & (holds < 0) & (own > 0))[0]
     linked: dict[int, list[int]] = {}
     for pair in succeeded:
         for one, other in (pair, pair[::-1]):
@@ -120,24 +129,55 @@ def preferred(
     entry_sources = corpus.entry_sources(view)
     by_episodes = corpus.is_episode[entry_sources.entries]
     episodes, told = entry_sources.entries[by_episodes], entry_sources.turns[by_episodes]
-    answered = entry_sources.best_of_entries(np.where(facts & (holds >= 0), own, np.float32(0)))
-    for place in over[np.argsort(-own[over], kind="stable")][:_MOST_OVER]:
-        said = entry_sources.of(int(place))
+    valid = facts & (holds >= 0)
+    answered = entry_sources.best_of_entries(np.where(valid, own, np.float32(0)))
+    has_valid = entry_sources.best_of_entries(valid.astype(np.float32)) > 0
+    over = np.array([place for place in linked if facts[place] and holds[place] < 0], np.int64)
+    about = np.maximum(own, entry_sources.best_of_turns(own))[over]
+    answers = _short_answers(corpus, view, own)
+    for place in over[np.lexsort((-corpus.until[over], -about))][:_MOST_OVER].tolist():
+        said = entry_sources.of(place)
         telling = [each for turn in said for each in episodes[told == turn].tolist()]
-        outdated = [turn for turn in said if answered[turn] <= own[place]]
-        others = [int(place), *outdated, *(each for each in telling if own[place] >= _ALIKE * own[each])]
-        for instead in _instead(int(place), linked, holds):
+        outdated = [turn for turn in said if not has_valid[turn] or 0 < own[place] >= answered[turn]]
+        others = [place, *outdated, *(each for each in telling if own[place] >= _ALIKE * own[each])]
+        for instead in _instead(place, linked, holds):
             turns = entry_sources.of(instead)
-            if not own[instead] > 0:
-                continue
+            repeating = _repeating(view, place, instead, answers, asked)
+            below = [*others, *(each for each in repeating if corpus.times[each] < corpus.until[place])]
+            shown = [instead]
             if view.rows[instead].edited:
-                shown, below = [instead], [*others, *turns]
-            elif own[instead] >= _ALIKE * own[place]:
-                shown, below = [instead, *turns], others
-            else:
-                continue
-            lacking[shown] = np.maximum(lacking[shown], total[below].max() - total[shown] + _A_LITTLE)
-    return lacking
+                below += turns
+            elif own[instead] > 0 and own[instead] >= _ALIKE * own[place]:
+                shown += turns
+            if below := [each for each in below if own[each] > 0 and each not in shown]:
+                pairs += [(instead, each) for each in below]
+                least = total[below].max() + 4 * _A_LITTLE
+                lacking[shown] = np.maximum(lacking[shown], least - total[shown])
+    return lacking, EntrySources.of_list(pairs)
+
+
+def _short_answers(corpus: Corpus, view: View, own: Floats) -> dict[int, set[str]]:
+    """The words of the most relevant short messages of assistants, by their places."""
+    size = view.size
+    short = corpus.of_assistant[:size] & view.there & (own > 0) & (corpus.lengths[:size] <= _SHORT)
+    places = np.flatnonzero(short)
+    best = places[np.argsort(-own[places], kind="stable")][:_MOST_ANSWERS].tolist()
+    return {place: set(words_in(view.rows[place].text)) for place in best}
+
+
+def _repeating(
+    view: View, place: int, instead: int, answers: Mapping[int, Set[str]], asked: Sequence[str]
+) -> list[int]:
+    """Answers that say what an entry says: more than half of their words are its own or the query's, and one tells it
+    from the entry that holds instead.
+    """
+    its = set(words_in(view.rows[place].text))
+    telling = its.difference(words_in(view.rows[instead].text), asked)
+    return [
+        answer
+        for answer, words in answers.items()
+        if words & telling and len(words & its.union(asked)) > _RESTATED * len(words)
+    ]
 
 
 def _instead(place: int, linked: Mapping[int, Sequence[int]], holds: Floats) -> list[int]:
@@ -192,16 +232,15 @@ def _lines_and_facts(corpus: Corpus, view: View, own: Floats) -> EntrySources:
             pairs.append((best, line))
         else:
             pairs += [(line, fact) for fact in facts]
-    placed = np.array(pairs, np.int32).reshape(-1, 2)
-    return EntrySources(placed[:, 0], placed[:, 1])
+    return EntrySources.of_list(pairs)
 
 
 def ends_of_turns(
     corpus: Corpus, view: View, own: Floats, now: int | None
-) -> tuple[Times, Times, EntrySources]:
+) -> tuple[dict[int, int], dict[int, int], EntrySources]:
     """When what a turn says ceased to hold, or was corrected by a person since, by its facts and plans; 0 while it holds.
 
-    First: for turns with no valid entry left, the latest end. Second: for the other turns, the end of the entry that
+    First, by place: for turns with no valid entry left, the latest end. Second: for the other turns, the end of the entry that
     answers the query, unless a valid one answers it better. Third: what a person wrote instead, and the turns that it
     ends, with their episodes unless it is beside the point.
     """
@@ -235,15 +274,19 @@ def ends_of_turns(
         for episode in (turn, *episodes.entries[episodes.turns == turn].tolist())
         if episode == turn or own[entry] >= _IN_SIGHT * own[episode]
     ]
-    placed = np.array(retold, np.int32).reshape(-1, 2)
-    return wholly, in_part, EntrySources(placed[:, 0], placed[:, 1])
+    return _by_place(wholly), _by_place(in_part), EntrySources.of_list(retold)
+
+
+def _by_place(times: Times) -> dict[int, int]:
+    places = np.flatnonzero(times)
+    return dict(zip(places.tolist(), times[places].tolist(), strict=True))
 
 
 def before_answers(
-    corpus: Corpus, view: View, succeeded: Sequence[Succession], own: Floats, holds: Floats, total: Floats
-) -> Floats:
-    """What facts lack, the most relevant that hold, to come before what an assistant said before they took the place of
-    others or were corrected: it may repeat what held then, in whatever words.
+    corpus: Corpus, view: View, succeeded: Sequence[Succession], own: Floats, holds: Floats
+) -> EntrySources:
+    """The most relevant facts that hold, and what an assistant said before they took the place of others or were
+    corrected: it may repeat what held then, in whatever words.
     """
     changed, times = corpus.corrected[: view.size].copy(), corpus.times
     for place, after in succeeded:
@@ -251,12 +294,11 @@ def before_answers(
     facts = corpus.is_statement[: view.size] & view.there & (holds >= 0) & (own > 0)
     best: np.float32 = np.max(own, where=facts, initial=0)
     answers = np.flatnonzero(corpus.of_assistant[: view.size] & view.there)
-    lacking: Floats = np.zeros(view.size, np.float32)
+    pairs: list[tuple[int, int]] = []
     for place in np.flatnonzero(facts & (changed > 0) & (own >= AS_WELL * best)).tolist():
         earlier = answers[(times[answers] < changed[place]) & (own[place] >= _IN_SIGHT * own[answers])]
-        highest: np.float32 = np.max(total[earlier], initial=-np.inf)
-        lacking[place] = max(np.float32(0), highest + _A_LITTLE * (1 + own[place]) - total[place])
-    return lacking
+        pairs += [(place, answer) for answer in earlier.tolist()]
+    return EntrySources.of_list(pairs)
 
 
 def behind_facts(corpus: Corpus, view: View, asked: Floats, total: Floats) -> Floats:
@@ -273,11 +315,11 @@ def behind_facts(corpus: Corpus, view: View, asked: Floats, total: Floats) -> Fl
     return lost
 
 
-def lifted(stand_ins: EntrySources, total: Floats) -> Floats:
-    """What an entry lacks to come before the turns that it stands for."""
-    lacking = total[stand_ins.turns] - total[stand_ins.entries] + _A_LITTLE
+def lifted(pairs: EntrySources, own: Floats, total: Floats) -> Floats:
+    """What an entry lacks to come before the rows that it is paired with; of several entries the most relevant first."""
+    lacking = total[pairs.turns] - total[pairs.entries] + _A_LITTLE * (1 + own[pairs.entries])
     gained: Floats = np.zeros_like(total)
-    np.maximum.at(gained, stand_ins.entries, lacking)
+    np.maximum.at(gained, pairs.entries, lacking)
     return gained
 
 

@@ -116,6 +116,8 @@ class Hit:
     """How many other rows say the same; the ids of the first of them are among `message_ids`."""
     said: list["Hit"] = field(default_factory=list)
     """Of a fact, a plan or a line of the profile: the turns that it stands for, where it does not answer as well."""
+    instead_of: list[str] = field(default_factory=list)
+    """The ids of rows that it comes before because they do not hold any more, or may not."""
 
     @property
     def tokens(self) -> int:
@@ -304,12 +306,12 @@ def _by_score(places: npt.NDArray[np.int64], total: Floats, first: int) -> Itera
 def _eligible(ranked: "Ranked", mode: Mode) -> npt.NDArray[np.bool_]:
     """Rows that the search goes by; by words also the turns of a fact that holds them."""
     view, scores = ranked.view, ranked.scores
-    nothing: Floats = np.zeros(view.size, np.float32)
-    words = scores.parts.get("words", nothing)
+    words = scores.parts.get("words", np.zeros(view.size, np.float32))
     by_words = (words > 0) & view.there
     if view.is_entry.any():
         of_facts = np.where(ranked.corpus.is_episode[: view.size], np.float32(0), words)
         by_words |= ranked.corpus.entry_sources(view).best_of_entries(of_facts) > 0
+        by_words |= scores.instead_of.best_of_turns(words) > 0
     if mode == "keyword":
         return by_words
     by_meaning = view.embedded.copy() if "meaning" in scores.parts else np.zeros(view.size, np.bool_)
@@ -333,11 +335,8 @@ class Ranked:
 
     def _relevance(self, place: int) -> float:
         """By its own words and meaning."""
-        return sum(
-            float(self.scores.parts[name][place])
-            for name in ("words", "meaning")
-            if name in self.scores.parts
-        )
+        parts = self.scores.parts
+        return sum(float(parts[name][place]) for name in ("words", "meaning") if name in parts)
 
     def choose(self, selection: Selection, without: Set[int] = frozenset()) -> Chosen:
         """The best first. What says the same as a better hit adds its message ids to that one, some of them at most.
@@ -367,21 +366,22 @@ class Ranked:
         return Chosen(list(said.values()), too_long)
 
     def _hit(self, places: list[int], row: IndexRow, selection: Selection) -> Hit:
-        place, rows = places[0], self.view.rows
+        place, rows, scores = places[0], self.view.rows, self.scores
         text, passage = _shown(row.text, self.words, selection)
-        told = (each for each in self.scores.stand_ins.of(place) if not rows[each].is_entry)
+        told = (each for each in scores.stand_ins.of(place) if not rows[each].is_entry)
         told = (each for each in told if self._relevance(place) < AS_WELL * self._relevance(each))
         return Hit(
             row=row,
             text=text,
-            score=round(float(self.scores.total[place]), 4),
-            why=self.scores.why(place),
+            score=round(float(scores.total[place]), 4),
+            why=scores.why(place),
             message_ids=list(row.message_ids),
             passage=passage,
             embedded=bool(self.view.embedded[place]),
             places=places,
-            until=row.until or self.scores.ended_in_part.get(place, 0),
+            until=row.until or scores.ended_in_part.get(place, 0),
             said=[self._hit([at], rows[at], selection) for at in told if selection.scope.takes(rows[at])],
+            instead_of=[rows[each].row_id for each in scores.instead_of.of(place)],
         )
 
     def turns_at(self, places: Iterable[int]) -> dict[int, tuple[str, int]]:
@@ -394,5 +394,5 @@ class Ranked:
         return {place: row.row_id for place in places if (row := self.view.rows[place]).is_entry}
 
     def turns_of(self, threads: Set[str]) -> dict[int, tuple[str, int]]:
-        rows = self.view.rows
-        return self.turns_at(place for place in range(self.view.size) if rows[place].thread_id in threads)
+        rows = enumerate(self.view.rows[: self.view.size])
+        return self.turns_at(place for place, row in rows if row.thread_id in threads)

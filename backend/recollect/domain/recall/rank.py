@@ -9,7 +9,6 @@ from recollect.domain.recall.corpus import Corpus
 from recollect.domain.recall.corpus_view import Counts, EntrySources, Postings, View
 from recollect.domain.recall.dates import Span, within
 from recollect.domain.recall.entry_rank import (
-    Times,
     before_answers,
     behind_facts,
     brought,
@@ -109,6 +108,8 @@ class Scores:
     """Turns whose fact about the query has ended, while another is still valid; by place, and since when."""
     wants_whole: bool = False
     """Whether a summary is asked for, or a time alone: what happened then."""
+    instead_of: EntrySources = field(default_factory=EntrySources.none)
+    """Entries that hold, and the rows that each of them comes before, because they do not hold any more."""
 
     def why(self, place: int) -> dict[str, float]:
         """The parts of one row's score; they add up to it."""
@@ -158,15 +159,17 @@ def score(
             parts["happened"] = happened(corpus, view, parts["date"], holds)
         for name in ("validity", "fact", "turns", "pinned", "brought", "happened"):
             total += parts.get(name, np.float32(0))
-        parts["instead"] = preferred(corpus, view, succeeded, own, holds, total)
+        parts["instead"], over = preferred(corpus, view, succeeded, query.words, own, holds, total)
         total += parts["instead"]
         stand_ins = told(corpus, view, own, holds, now)
         whole = query.wants_summary or _asks_for_a_time_alone(corpus, view, query, parts["words"])
         wholly, in_part, written = ends_of_turns(corpus, view, own, now)
-        parts["sources"] = np.maximum(lifted(stand_ins, total), lifted(written, total))
-        parts["sources"] += before_answers(corpus, view, succeeded, own, holds, total + parts["sources"])
+        answers = before_answers(corpus, view, succeeded, own, holds)
+        parts["sources"] = lifted(stand_ins.with_those_of(written), own, total)
+        parts["sources"] += lifted(answers, own, total + parts["sources"])
         total += parts["sources"]
-        scores = Scores(total, parts, stand_ins, _by_place(wholly), _by_place(in_part), whole)
+        over = over.with_those_of(written, answers)
+        scores = Scores(total, parts, stand_ins, wholly, in_part, whole, over)
     else:
         scores = Scores(total, parts)
     if _goes_by_questions(query, weights):
@@ -203,11 +206,6 @@ def _behind(
         over = (total + lost)[only_ask].max() - told[0] + _A_LITTLE
         lost -= np.maximum(over, np.float32(0)) * only_ask
     return lost + behind_facts(corpus, view, shares, total + lost)
-
-
-def _by_place(times: Times) -> dict[int, int]:
-    places = np.flatnonzero(times)
-    return dict(zip(places.tolist(), times[places].tolist(), strict=True))
 
 
 def _relevance(

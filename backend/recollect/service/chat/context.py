@@ -224,7 +224,7 @@ class RecallSource:
         passed_over: Counter[str],
     ) -> Iterator[Hit]:
         """What has to do with the message, or shares words with the user's message before it, or carries a message that
-        does; and the best hit, if it is of the time that the message names.
+        does, or holds in the place of one; and the best hit, if it is of the time that the message names.
         """
         words, words_before = read_query(query, now).words, read_query(asked_before, now).words
         repeated = {text_key(query), text_key(asked_before)}
@@ -242,12 +242,15 @@ class RecallSource:
             )
             return None if is_near else "not near enough"
 
-        for place, hit in enumerate(hits):
-            said = [each for each in hit.said if why_not(each.row) is None]
-            reason = why_not(hit.row)
-            if reason is None or said or (not place and hit.why.get("validity", 0) > 0):
+        reasons = {each.row.row_id: why_not(each.row) for hit in hits for each in (hit, *hit.said)}
+        quoted = {row_id for row_id, reason in reasons.items() if reason is None}
+        if hits and hits[0].why.get("validity", 0) > 0:
+            quoted.add(hits[0].row.row_id)
+        for hit in hits:
+            said = [each for each in hit.said if each.row.row_id in quoted]
+            if said or not quoted.isdisjoint((hit.row.row_id, *hit.instead_of)):
                 yield replace(hit, said=said)
-            else:
+            elif reason := reasons[hit.row.row_id]:
                 passed_over[reason] += 1
 
     async def _alike(self, thread: Thread, vector: Vectors | None, hits: Sequence[Hit]) -> dict[str, float]:

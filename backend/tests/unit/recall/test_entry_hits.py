@@ -163,6 +163,9 @@ MOVED = said(1, "The boxes are in Berlin", thread="t3", timestamp=PORTO_ENDS)
         ("Good morning, and you live in lovely Porto.", "Which lovely place do I live in?", 60, "fa-3"),
         ("Good morning, and you live in lovely Berlin.", "Which lovely place do I live in?", 180, "t2:2"),
         ("Porto has six bridges.", "How many bridges does Porto have?", 60, "t2:2"),
+        ("Your home is in Porto.", "So where is my home now?", 60, "fa-3"),
+        ("Your home is in Berlin.", "So where is my home now?", 60, "t2:2"),
+        ("Porto is rainy, as the guide of the museum said.", "What did the guide say?", 60, "t2:2"),
     ],
 )
 def test_a_fact_comes_before_what_an_assistant_said_before_it_took_anothers_place(
@@ -173,6 +176,60 @@ def test_a_fact_comes_before_what_an_assistant_said_before_it_took_anothers_plac
     rows = (FLAT, said(1, "Hm", thread="t2"), answer, ended, MOVED, BERLIN)
     chosen = found(corpus_of((*rows, said(2, "Else"))), query)
     assert (chosen[0].row.row_id, chosen[0].until) == (first, 0)
+
+
+@pytest.mark.parametrize(
+    ("home", "old", "new", "answer", "query"),
+    [
+        (
+            "Wir wohnen hier",
+            "Ann wohnt in Porto",
+            "Ann wohnt in Berlin",
+            "Dein Zuhause ist in Porto.",
+            "Wo ist mein Zuhause?",
+        ),
+        (
+            "Мы здесь",
+            "Анна живёт в Порту",
+            "Анна живёт в Берлине",
+            "Твой дом в Порту.",
+            "Где теперь мой дом?",
+        ),
+        (
+            "いました",
+            "アンはポルトに住んでいます",
+            "アンはベルリンに住んでいます",
+            "あなたの家はポルトにあります。",
+            "今の家はどこですか",
+        ),
+        ("我们在这", "安住在波尔图", "安住在柏林", "你的家在波尔图。", "我现在的家在哪里"),
+        ("نحن هنا", "آن تعيش في بورتو", "آن تعيش في برلين", "بيتك في بورتو.", "أين بيتي الآن"),
+        ("हम यहाँ", "ऐन पोर्टो में रहती है", "ऐन बर्लिन में रहती है", "आपका घर पोर्टो में है।", "अब मेरा घर कहाँ है?"),
+        (
+            "My place is a flat near the river",
+            "Ann lives in Porto",
+            "Ann lives in Berlin",
+            "Hm.",
+            "Which flat is my place?",
+        ),
+    ],
+    ids=["de", "ru", "ja", "zh", "ar", "hi", "message"],
+)
+def test_what_repeats_a_fact_that_ended_comes_behind_the_one_that_holds_instead(
+    home: str, old: str, new: str, answer: str, query: str
+) -> None:
+    """By words alone, though the fact has none of the query's."""
+    rows = (
+        said(1, home),
+        answered(2, answer, thread="t2", timestamp=T0 + 60 * MINUTE),
+        said(1, "Berlin!", thread="t3", timestamp=PORTO_ENDS),
+        remembered("fa-1", old, "t1:1", until=PORTO_ENDS, superseded_by="fa-3"),
+        remembered("fa-3", new, "t3:1", timestamp=PORTO_ENDS),
+    )
+    first, second, *_ = found(corpus_of(rows), query)
+    assert (first.row.row_id, first.until) == ("fa-3", 0)
+    assert second.row.row_id in first.instead_of
+    assert second.until == (PORTO_ENDS if second.row.row_id == "t1:1" else 0)
 
 
 @pytest.mark.parametrize(
