@@ -80,14 +80,20 @@ def _skill_line(skill: OfferedSkill) -> str:
 def memory_line(memory: Memory) -> str:
     """Such as: - 2026-05-08, Ann said: "My sister Marta is moving to Porto!" """
     mark = "corrected: " if memory.correction else ""
-    carried = f" ({'; '.join(map(_told, memory.carries))})" if memory.carries else ""
-    return f"- {mark}{_told(memory)}{carried}"
+    end = f", corrected {_day(memory.corrected)}" if memory.corrected else ""
+    end += f", until {_day(memory.ended)}" if memory.ended else ""
+    carried = "; ".join(_day_unless(memory, each) + _told(each) for each in memory.carries)
+    return f"- {mark}{_day(memory.timestamp)}{end}, {_told(memory)}" + (f" ({carried})" if carried else "")
+
+
+def _day_unless(fact: Memory, message: Memory) -> str:
+    """Of a message that a fact carries: its day, unless that is the fact's."""
+    day = _day(message.timestamp)
+    return "" if day == _day(fact.timestamp) else f"{day}, "
 
 
 def _told(memory: Memory) -> str:
-    end = f", corrected {_day(memory.corrected)}" if memory.corrected else ""
-    end += f", until {_day(memory.ended)}" if memory.ended else ""
-    return f"{_day(memory.timestamp)}{end}, {_said(memory)}: {_quoted(' '.join(memory.text.split()))}"
+    return f"{_said(memory)}: {_quoted(' '.join(memory.text.split()))}"
 
 
 def _day(milliseconds: int) -> str:

@@ -198,10 +198,10 @@ _NOT_BESIDE = np.float32(0.25)
 """A fact with so much of the relevance of its turn, or of the score of an episode, is not beside the point."""
 
 
-def told(corpus: Corpus, view: View, own: Floats, holds: Floats, now: int | None) -> EntrySources:
+def told(corpus: Corpus, view: View, own: Floats) -> EntrySources:
     """What a fact, a plan or a line of the profile stands for: turns that it came from, unless it is beside the point, or
-    has ended or was written by a person and does not answer as well; a line of the profile and the facts that it shows,
-    the one for the other.
+    was written by a person and does not answer as well; a line of the profile and the facts that it shows, the one for
+    the other.
 
     Of several that came from one turn, the most relevant does.
     """
@@ -212,8 +212,8 @@ def told(corpus: Corpus, view: View, own: Floats, holds: Floats, now: int | None
     relevant[lines.turns] = 0
     best = pairs.best_of_entries(relevant)
     answers = (relevant[entries] > 0) & (relevant[entries] >= best[turns])
-    leads = ((holds >= 0) & ~_over(corpus, view, now))[entries] & (corpus.corrected[entries] == 0)
-    answers &= relevant[entries] >= np.where(leads, _NOT_BESIDE, AS_WELL) * own[turns]
+    least = np.where(corpus.corrected[entries] == 0, _NOT_BESIDE, AS_WELL)
+    answers &= relevant[entries] >= least * own[turns]
     return EntrySources.of_pairs(
         np.concatenate((entries[answers], lines.entries)), np.concatenate((turns[answers], lines.turns))
     )

@@ -225,7 +225,7 @@ def _shows_entry(ranked: "Ranked", place: int, cited: Sequence[int], shown: Set[
     if ranked.corpus.is_statement[place]:
         ended = ranked.scores.ended.keys() | ranked.scores.ended_in_part.keys()
         alike = shown & ended if entry.until else shown
-        return not cited or not set(cited) <= alike
+        return alike.isdisjoint(cited)
     taken = [each for each in cited if scope.takes(rows[each])]
     if not taken or ranked.answers_as_a_whole(place, taken):
         return True

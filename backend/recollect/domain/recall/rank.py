@@ -161,7 +161,7 @@ def score(
             total += parts.get(name, np.float32(0))
         parts["instead"], over = preferred(corpus, view, succeeded, query.words, own, holds, total)
         total += parts["instead"]
-        stand_ins = told(corpus, view, own, holds, now)
+        stand_ins = told(corpus, view, own)
         whole = query.wants_summary or _asks_for_a_time_alone(corpus, view, query, parts["words"])
         wholly, in_part, written = ends_of_turns(corpus, view, own, now)
         answers = before_answers(corpus, view, succeeded, own, holds)

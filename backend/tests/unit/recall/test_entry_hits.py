@@ -102,13 +102,24 @@ def test_words_that_a_fact_carries_count_in_the_budget() -> None:
         assert (first.row.row_id, len(first.said)) == ("fa-1", carried), "without them before not at all"
 
 
-def test_a_fact_that_ended_carries_no_words_and_its_message_says_so_too() -> None:
+def test_a_fact_that_ended_and_its_message_are_one_hit_that_says_when() -> None:
     rows = (*MEATLESS[:2], replace(MEATLESS[2], until=T0 + 9 * MINUTE), MEATLESS[3])
     vectors = {row.row_id: vector for row, vector in zip(rows, DIRECTIONS, strict=True)}
     query = f"Did I eat meat on {datetime.fromtimestamp(T0 / 1000, UTC):%Y-%m-%d}?"
     chosen = found(corpus_of(rows, vectors), query, Selection(), unit(1, 0))
-    ends = {hit.row.row_id: (hit.until, len(hit.said)) for hit in chosen}
-    assert ends["t1:1"] == ends.get("fa-1", ends["t1:1"]) == (T0 + 9 * MINUTE, 0)
+    ends = {hit.row.row_id: (hit.until, [each.row.row_id for each in hit.said]) for hit in chosen}
+    assert ends["fa-1"] == (T0 + 9 * MINUTE, ["t1:1"])
+    assert "t1:1" not in ends
+
+
+def test_a_fact_of_two_messages_is_not_shown_below_one_of_them() -> None:
+    rows = (
+        said(1, "My sister bought a boat, and a cap of felt"),
+        said(2, "Rex barks", "Bob"),
+        remembered("fa-1", "Ann's dog Rex barks at night, at the sister", "t1:1", "t1:2"),
+    )
+    chosen = [hit.row.row_id for hit in found(corpus_of(rows), "sister bought a boat, cap of felt")]
+    assert chosen == ["t1:1", "t1:2"]
 
 
 def test_of_two_facts_of_one_message_the_one_that_answers_takes_its_place() -> None:
