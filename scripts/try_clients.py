@@ -51,6 +51,7 @@ CLIENTS = (
     Client("openai", "openai_python.py", ("openai",)),
     Client("openai (npm)", "openai_npm.mjs", ("openai",)),
     Client("Vercel AI SDK", "ai_sdk.mjs", ("ai", "@ai-sdk/openai-compatible")),
+    Client("Vercel AI SDK (openai)", "ai_sdk_openai.mjs", ("ai", "@ai-sdk/openai")),
     Client("litellm", "litellm_client.py", ("litellm",)),
     Client("LangChain", "langchain_client.py", ("langchain-openai",)),
     Client("llm", "llm_client.sh", ("llm",)),

@@ -76,6 +76,20 @@ class Metadata(Lenient):
     user_id: Id | None = Field(None, description="Who is asking, where nothing else names the user.")
 
 
+def is_housekeeping(messages: Sequence[tuple[str, str]]) -> bool:
+    """Whether a chat app asks it by itself, to judge by its shape: nobody said it.
+
+    One message that begins with a heading and quotes a conversation: so Open WebUI asks for titles, tags, follow-ups,
+    queries and completions.
+    """
+    said = [(role, text) for role, text in messages if role not in INSTRUCTING]
+    if len(said) != 1 or said[0][0] != "user":
+        return False
+    text = said[0][1]
+    begins = text.find("<chat_history>")
+    return text.lstrip().startswith("#") and 0 < begins < text.rfind("</chat_history>")
+
+
 class CompletionBody(Said, Lenient):
     model: Id | None = Field(None, description="One of /v1/models; unset, or `recollect`: the default.")
     messages: Annotated[list[CompletionMessage], FailFast()] = Field(
@@ -141,17 +155,7 @@ class CompletionBody(Said, Lenient):
         return {n: message.new_turn(now) for n, message in messages.items()}, texts or None
 
     def is_housekeeping(self) -> bool:
-        """Whether a chat app asks it by itself, to judge by its shape: nobody said it.
-
-        One message that begins with a heading and quotes a conversation: so Open WebUI asks for titles, tags,
-        follow-ups, queries and completions.
-        """
-        said = [message for message in self.messages if message.role not in INSTRUCTING]
-        if len(said) != 1 or said[0].role != "user":
-            return False
-        text = said[0].text()
-        begins = text.find("<chat_history>")
-        return text.lstrip().startswith("#") and 0 < begins < text.rfind("</chat_history>")
+        return is_housekeeping([(message.role, message.text()) for message in self.messages])
 
     def as_sent(self) -> list[JsonObject]:
         """The messages for a model, in words alone."""

@@ -178,6 +178,20 @@ def test_functions_make_a_round_trip(
     ]  # fmt: skip
 
 
+def test_items_are_named_instead_of_resent(
+    client: OpenAI, server: Server, engine: StandInEngine, user: str
+) -> None:
+    first = respond(client, "one")
+    referred = {"type": "item_reference", "id": first.output[0].id}
+    respond(client, [says("one"), referred, says("two")])
+    assert conversation(engine) == ["one", "You said: one", "two"]
+    assert len(threads_of(server, user)) == 1
+    for unknown in ("msg_1", "msg_99_" + str(first.output[0].id).rpartition("_")[2], "msg_2_AAAA"):
+        with pytest.raises(openai.NotFoundError) as refused:
+            respond(client, [{"id": unknown}, says("two")])
+        assert refused.value.param == "input[0].id"
+
+
 def test_calls_stream_in_fragments(client: OpenAI, server: Server, engine: StandInEngine) -> None:
     engine.control(tool_call=True)
     events = events_of(client, server, "the weather?", tools=[WEATHER])
@@ -219,6 +233,16 @@ def test_what_is_not_stored_is_remembered_and_not_read_back(
         respond(client, "more", previous_response_id=response.id)
     (thread,) = threads_of(server, user)
     assert texts(server, thread) == ["a secret", "You said: a secret"]
+
+
+def test_a_chat_apps_own_requests_are_kept_nowhere(client: OpenAI, server: Server, user: str) -> None:
+    title = "### Task:\nA title.\n<chat_history>\nUSER: my secret\n</chat_history>"
+    for said, headers in ((title, {}), ("a title?", {"X-OpenWebUI-Task": "title_generation"})):
+        asked = respond(client, said, extra_headers=headers)
+        assert asked.output_text.startswith("You said:")
+        with pytest.raises(openai.NotFoundError):
+            client.responses.retrieve(asked.id)
+    assert threads_of(server, user) == []
 
 
 def test_a_deleted_response_is_forgotten_with_what_it_answers(
@@ -268,7 +292,9 @@ def test_an_answer_that_breaks_off_fails_and_keeps_what_came(
         ({}, None),
         ({"input": []}, None),
         ({"input": [{"type": "web_search_call", "id": "x"}]}, "input[0].type"),
-        ({"input": [{"type": "item_reference", "id": "msg_1"}]}, "input[0].type"),
+        ({"input": [{"id": None}]}, "input[0].role"),
+        ({"input": "x", "metadata": {"thread_id": "."}}, None),
+        ({"input": "x", "reasoning": {"effort": {}}}, "reasoning.effort"),
         ({"input": [{"role": "robot", "content": "x"}]}, "input[0].role"),
         (
             {"input": [{"role": "user", "content": [{"type": "input_image", "file_id": "f"}]}]},
@@ -413,6 +439,7 @@ def test_ids_of_others_are_as_absent_as_those_that_never_were(client: OpenAI, se
         ("DELETE", f"/conversations/{opened.id}"),
     ]
     following: list[Json] = [
+        {"input": [{"type": "item_reference", "id": item.id}, says("x")]},
         {"input": "x", "previous_response_id": mine.id},
         {"input": "x", "conversation": opened.id},
     ]

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Query, Request
 from pydantic import BaseModel, FailFast, Field
 
-from recollect.domain.identity import place_of, turn_id
+from recollect.domain.identity import place_of, turn_number
 from recollect.domain.model import DEFAULT_USER, Append, JsonObject, Thread, ThreadRef
 from recollect.entrypoints.http import errors
 from recollect.entrypoints.http.deps import Calling, Home, PathId, note
@@ -21,9 +21,16 @@ from recollect.entrypoints.http.doors.openai_items import (
     read_item_id,
 )
 from recollect.entrypoints.http.doors.response_body import Pairs
-from recollect.entrypoints.http.doors.responses import DeletedAnswer, Included, ItemsAnswer, page_of
+from recollect.entrypoints.http.doors.responses import (
+    After,
+    DeletedAnswer,
+    Included,
+    ItemsAnswer,
+    ResponseId,
+    page_of,
+)
 from recollect.entrypoints.http.openai_schemas import Lenient
-from recollect.entrypoints.http.requests import Id, Said
+from recollect.entrypoints.http.requests import Said
 from recollect.errors import NotFound
 from recollect.service import threads
 from recollect.service.forget import forget
@@ -74,6 +81,13 @@ async def _shown(home: Home, thread: Thread) -> ConversationAnswer:
         created_at=thread.created // 1000,
         metadata=receipts[subject].get(stage, {}),
     )
+
+
+def _turn_id(item_id: str, thread: ThreadRef) -> str:
+    thread_id, turn_id = read_item_id(item_id)
+    if thread_id != thread.thread_id:
+        raise no_item(item_id)
+    return turn_id
 
 
 async def _add(home: Home, thread: Thread, given: list[InputItem]) -> list[JsonObject]:
@@ -154,7 +168,7 @@ async def list_items(
     caller: Calling,
     conversation_id: PathId,
     request: Request,
-    after: Annotated[Id | None, Query(description="The last item of the page before.")] = None,
+    after: After = None,
     limit: Annotated[int, Query(ge=1, le=100)] = 20,
     order: Annotated[str, Query(pattern="^(asc|desc)$")] = "desc",
     include: Included = None,
@@ -162,7 +176,7 @@ async def list_items(
     """The items that lead to the last one; those of other branches are left out."""
     ref = (await _found(home, caller, conversation_id, request)).ref
     backwards = order == "desc"
-    start = None if after is None else read_item_id(after, ref)
+    start = None if after is None else turn_number(_turn_id(after, ref))
     found: list[JsonObject] = []
     while len(found) <= limit:
         turns = await threads.turns_of_path(home.THREADS, ref, start, limit + 2, backwards=backwards)
@@ -183,13 +197,13 @@ async def get_item(
     home: Home,
     caller: Calling,
     conversation_id: PathId,
-    item_id: PathId,
+    item_id: ResponseId,
     request: Request,
     include: Included = None,
 ) -> dict[str, Any]:
     """One item."""
     ref = (await _found(home, caller, conversation_id, request)).ref
-    turn = await home.THREADS.turn(ref, turn_id(read_item_id(item_id, ref)))
+    turn = await home.THREADS.turn(ref, _turn_id(item_id, ref))
     shown = [] if turn is None else [item for item in items_of(ref, turn) if item["id"] == item_id]
     if not shown:
         raise no_item(item_id)
@@ -198,10 +212,10 @@ async def get_item(
 
 @router.delete("/{conversation_id}/items/{item_id}", responses=errors.documented_for_openai(409))
 async def delete_item(
-    home: Home, caller: Calling, conversation_id: PathId, item_id: PathId, request: Request
+    home: Home, caller: Calling, conversation_id: PathId, item_id: ResponseId, request: Request
 ) -> ConversationAnswer:
     """Forget an item: its whole turn, with the words and calls of the same answer, and what was made of it."""
     thread = await _found(home, caller, conversation_id, request)
-    turn = turn_id(read_item_id(item_id, thread.ref))
+    turn = _turn_id(item_id, thread.ref)
     await forget.forget_turn(home.THREADS, home.forgetting, caller, thread.thread_id, turn, thread.user_id)
     return await _shown(home, thread)

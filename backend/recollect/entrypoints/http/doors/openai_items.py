@@ -11,7 +11,8 @@ from dataclasses import replace
 from typing import Literal
 
 from recollect.domain.history_matching import text_parts
-from recollect.domain.identity import place_of, thread_key, turn_id
+from recollect.domain.identity import thread_key
+from recollect.domain.identity import turn_id as turn_id_of
 from recollect.domain.model import JsonObject, NewTurn, ThreadRef, Turn
 from recollect.entrypoints.http.openai_schemas import Lenient
 from recollect.entrypoints.http.requests import Id, Objects, Said, Text
@@ -22,53 +23,64 @@ INSTRUCTING = ("system", "developer")
 CONVERSATION = "conv_"
 """How the ids of threads begin that are opened as conversations."""
 _response = re.compile(r"resp_(\d{1,18})_([A-Za-z0-9_-]+)").fullmatch
-_item = re.compile(r"(?:msg|fc|fco|rs)_([0-9a-f]{12})_(\d{1,18})(?:_\d+)?").fullmatch
+_item = re.compile(r"(?:msg|fc|fco|rs)_(\d{1,18})(?:-\d+)?_([A-Za-z0-9_-]+)").fullmatch
 
 
-def response_id(thread: ThreadRef, place: int, *, stored: bool = True) -> str:
+def response_id(thread: ThreadRef, turn_id: str, *, stored: bool = True) -> str:
     """Names an answer of a thread. One that is not stored leads nowhere."""
     if not stored or not thread.thread_id:
-        return f"resp_{hashlib.sha256(f'{thread_key(thread)} {place}'.encode()).hexdigest()[:32]}"
-    return f"resp_{place}_{urlsafe_b64encode(thread.thread_id.encode()).decode().rstrip('=')}"
+        return f"resp_{hashlib.sha256(f'{thread_key(thread)} {turn_id}'.encode()).hexdigest()[:32]}"
+    return f"resp_{turn_id.removeprefix('t-')}_{_encoded(thread)}"
 
 
 def read_response_id(response: str, field: str | None = None) -> tuple[str, str]:
     """Thread and turn. Raises NotFound for what `response_id` did not make."""
-    if found := _response(response):
-        place, encoded = found.groups()
-        try:
-            thread_id = urlsafe_b64decode(encoded + "=" * (-len(encoded) % 4)).decode()
-        except ValueError:
-            thread_id = ""
-        if thread_id and "\x00" not in thread_id:
-            return thread_id, turn_id(int(place))
-    raise no_response(response, field)
+    found = _response(response)
+    thread_id = _decoded(found[2]) if found else None
+    if found is None or thread_id is None:
+        raise no_response(response, field)
+    return thread_id, turn_id_of(int(found[1]))
 
 
 def no_response(response: str, field: str | None = None) -> NotFound:
     return NotFound(f"there is no response {response[:200]!r}", field=field)
 
 
-def item_id(kind: str, thread: ThreadRef, place: int, number: int = 0) -> str:
-    return f"{kind}_{thread_key(thread)[:12]}_{place}" + (f"_{number}" if number else "")
+def item_id(kind: str, thread: ThreadRef, turn_id: str, number: int = 0) -> str:
+    place = turn_id.removeprefix("t-")
+    return f"{kind}_{place}" + (f"-{number}" if number else "") + f"_{_encoded(thread)}"
 
 
-def read_item_id(item: str, thread: ThreadRef) -> int:
-    """The place of its turn. Raises NotFound for an item of another thread."""
+def read_item_id(item: str, field: str | None = None) -> tuple[str, str]:
+    """Thread and turn. Raises NotFound for what `item_id` did not make."""
     found = _item(item)
-    if found is None or found[1] != thread_key(thread)[:12]:
-        raise no_item(item)
-    return int(found[2])
+    thread_id = _decoded(found[2]) if found else None
+    if found is None or thread_id is None:
+        raise no_item(item, field)
+    return thread_id, turn_id_of(int(found[1]))
 
 
-def no_item(item: str) -> NotFound:
-    return NotFound(f"there is no item {item[:200]!r} in this conversation")
+def no_item(item: str, field: str | None = None) -> NotFound:
+    return NotFound(f"there is no item {item[:200]!r}", field=field)
+
+
+def _encoded(thread: ThreadRef) -> str:
+    return urlsafe_b64encode(thread.thread_id.encode()).decode().rstrip("=") or thread_key(thread)[:16]
+
+
+def _decoded(encoded: str) -> str | None:
+    try:
+        thread_id = urlsafe_b64decode(encoded + "=" * (-len(encoded) % 4)).decode()
+    except ValueError:
+        return None
+    return thread_id if thread_id and "\x00" not in thread_id else None
 
 
 class InputItem(Said, Lenient):
     """One item as a client sends it; without a type it is a message."""
 
     type: Text | None = None
+    id: Text | None = None
     role: Text | None = None
     content: Text | Objects | None = None
     call_id: Id | None = None
@@ -76,6 +88,12 @@ class InputItem(Said, Lenient):
     arguments: Text | None = None
     output: Text | Objects | None = None
     summary: Objects | None = None
+
+    @property
+    def refers_to(self) -> str | None:
+        """The item that it stands for; some clients leave the type out."""
+        is_reference = self.type == "item_reference" or (self.type is None and self.role is None)
+        return self.id if is_reference else None
 
 
 class Turns:
@@ -253,21 +271,20 @@ def reasoning_item(identifier: str, text: str, status: Status) -> JsonObject:
 
 def items_of(thread: ThreadRef, turn: Turn) -> Iterator[JsonObject]:
     """A turn as items: of an answer its reasoning, its words and its calls."""
-    place = place_of(turn)
     if turn.role == "assistant" and turn.status in ("queued", "streaming"):
         return
     status: Status = "completed" if turn.status == "complete" else "incomplete"
     if turn.role == "assistant":
         if turn.reasoning:
-            yield reasoning_item(item_id("rs", thread, place), turn.reasoning, status)
+            yield reasoning_item(item_id("rs", thread, turn.turn_id), turn.reasoning, status)
         if turn.content:
-            yield message_item(item_id("msg", thread, place), turn.content, status)
+            yield message_item(item_id("msg", thread, turn.turn_id), turn.content, status)
         for number, call in enumerate(turn.tool_calls or ()):
-            yield call_item(item_id("fc", thread, place, number), call, status)
+            yield call_item(item_id("fc", thread, turn.turn_id, number), call, status)
     elif turn.role == "tool":
         output = [shown_part(part) for part in turn.parts] if turn.parts else turn.content
         yield {
-            "id": item_id("fco", thread, place),
+            "id": item_id("fco", thread, turn.turn_id),
             "type": "function_call_output",
             "call_id": turn.tool_call_id or "",
             "output": output,
@@ -276,7 +293,7 @@ def items_of(thread: ThreadRef, turn: Turn) -> Iterator[JsonObject]:
     else:
         parts = [shown_part(part) for part in turn.parts or ({"type": "text", "text": turn.content},)]
         yield {
-            "id": item_id("msg", thread, place),
+            "id": item_id("msg", thread, turn.turn_id),
             "type": "message",
             "role": turn.role,
             "status": "completed",

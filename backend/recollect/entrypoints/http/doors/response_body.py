@@ -106,8 +106,8 @@ class ResponseBody(Said, schemas.Lenient):
             "tool_choice": _tool_choice(self.tool_choice),
             "parallel_tool_calls": self.parallel_tool_calls,
             "response_format": _response_format((self.text or {}).get("format")),
-            "verbosity": (self.text or {}).get("verbosity"),
-            "reasoning_effort": (self.reasoning or {}).get("effort"),
+            "verbosity": _text((self.text or {}).get("verbosity"), "text.verbosity"),
+            "reasoning_effort": _text((self.reasoning or {}).get("effort"), "reasoning.effort"),
             "service_tier": self.service_tier,
             "safety_identifier": self.safety_identifier,
             "user": self.user,
@@ -155,6 +155,12 @@ class ResponseBody(Said, schemas.Lenient):
             field="input",
             waiting=CONVERSATION,
         )
+
+
+def _text(value: object, field: str) -> str | None:
+    if value is not None and not isinstance(value, str):
+        raise InvalidInput(f"{field}: must be text", field=field)
+    return value
 
 
 def _tool(tool: JsonObject, where: str) -> JsonObject:

@@ -2,10 +2,9 @@
 
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from recollect.domain.identity import place_of
 from recollect.domain.llm import Delta
 from recollect.domain.model import JsonObject
 from recollect.entrypoints.http.doors import openai_items as items
@@ -40,7 +39,9 @@ _UNSAID: JsonObject = {
 
 def response_of(live: LiveTurn, told: JsonObject, output: Sequence[JsonObject] | None = None) -> JsonObject:
     """As far as it got. `told` is what it repeats of its request; `output` differs from the turn's while it streams."""
-    thread, answer = live.accepted.thread.ref, live.turn
+    thread, said = live.accepted.thread.ref, live.choices[0].answer
+    calls = list(said.tool_calls) or None
+    answer = replace(live.turn, content=said.content, reasoning=said.reasoning, tool_calls=calls)
     begun = live.accepted.turns[0] if live.accepted.turns else live.accepted.answer
     reason = _INCOMPLETE.get(finish_reason(live, 0)) if live.has_ended else None
     error = what_went_wrong(live) if live.has_ended else None
@@ -49,9 +50,7 @@ def response_of(live: LiveTurn, told: JsonObject, output: Sequence[JsonObject] |
     else:
         status = "incomplete" if reason else "completed" if live.has_ended else "in_progress"
     response = {
-        "id": items.response_id(
-            thread, place_of(live.accepted.answer), stored=told.get("store") is not False
-        ),
+        "id": items.response_id(thread, answer.turn_id, stored=told.get("store") is not False),
         "object": "response",
         "created_at": begun.timestamp // 1000,
         "status": status,
@@ -207,10 +206,10 @@ class ResponseEvents:
     def _begin(
         self, kind: Literal["rs", "msg", "fc"], call_id: str = "", name: str = ""
     ) -> tuple[_Item, bytes]:
-        thread, place = self._live.accepted.thread.ref, place_of(self._live.accepted.answer)
+        thread, turn_id = self._live.accepted.thread.ref, self._live.turn.turn_id
         number = sum(item.kind == kind for item in self._items)
         index = len(self._items)
-        item = _Item(kind, items.item_id(kind, thread, place, number), index, call_id=call_id, name=name)
+        item = _Item(kind, items.item_id(kind, thread, turn_id, number), index, call_id=call_id, name=name)
         self._items.append(item)
         shown = item.shown("in_progress")
         return item, self._event("response.output_item.added", output_index=index, item=shown)

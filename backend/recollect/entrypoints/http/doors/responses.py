@@ -15,10 +15,17 @@ from recollect.entrypoints.http import errors, sse
 from recollect.entrypoints.http import openai_schemas as schemas
 from recollect.entrypoints.http.deps import Calling, Home, note
 from recollect.entrypoints.http.direct_route import DirectRoute
-from recollect.entrypoints.http.doors.openai_items import items_of, no_response, read_response_id
+from recollect.entrypoints.http.doors.openai_items import (
+    InputItem,
+    items_of,
+    no_item,
+    no_response,
+    read_item_id,
+    read_response_id,
+)
 from recollect.entrypoints.http.doors.response_body import ResponseBody
 from recollect.entrypoints.http.doors.response_events import KEPT, ResponseEvents, response_of
-from recollect.entrypoints.http.requests import MAX_ID, Id
+from recollect.entrypoints.http.requests import MAX_ID
 from recollect.entrypoints.http.routes.chat import STOP_SECONDS
 from recollect.entrypoints.http.routes.openai import asking_of, headers, told_error
 from recollect.entrypoints.http.sse import WhileConnected
@@ -33,7 +40,8 @@ _STREAM: dict[int | str, dict[str, Any]] = {
     200: {"content": {sse.MEDIA_TYPE: {}}, "description": "The response, or its events."}
 }
 ResponseId = Annotated[str, Path(min_length=1, max_length=6 * MAX_ID)]
-"""Holds the id of a thread, encoded."""
+"""Of a response or an item: holds the id of a thread, encoded."""
+After = Annotated[str | None, Query(max_length=6 * MAX_ID, description="The last item of the page before.")]
 Included = Annotated[list[str] | None, Query(alias="include[]", description="Ignored.")]
 
 
@@ -68,13 +76,15 @@ async def create_response(home: Home, caller: Calling, body: ResponseBody, reque
     note(request, user=user_id)
     asking = asking_of(request, user_id, home.settings.thread_headers)
     backend, model = await chosen_model(home.talking.backends, body.model)
+    owner = ThreadRef(caller.space, user_id, "")
+    body = await _with_items(home, owner, body)
     resent = await asyncio.to_thread(body.resent, asking, backend, model, home.clock())
-    if asking.is_task:
+    said = [(turn.role, turn.content) for turn in resent.messages]
+    if asking.is_task or (not resent.appended and schemas.is_housekeeping(said)):
         messages = [*_instructing(resent.request), *_in_words(resent.messages)]
         live = home.chat.housekeeping.handle(caller, resent.request, messages)
     else:
-        ref = ThreadRef(caller.space, user_id, "")
-        live = await home.history_matching.handle(caller, await _placed(home, ref, body, resent))
+        live = await home.history_matching.handle(caller, await _placed(home, owner, body, resent))
         note(request, thread=live.accepted.thread.thread_id, turn=live.turn.turn_id)
     return WhileConnected(partial(_streamed if body.stream else _whole, live, body.repeated(), request))
 
@@ -88,6 +98,21 @@ router.add_api_route(
     dependencies=[Depends(headers)],
     route_class_override=DirectRoute,
 )
+
+
+async def _with_items(home: Home, owner: ThreadRef, body: ResponseBody) -> ResponseBody:
+    """With the items in place of references to them."""
+    given = list(body.input)
+    for place, item in enumerate(given):
+        if (wanted := item.refers_to) is not None:
+            thread_id, turn_id = read_item_id(wanted, f"input[{place}].id")
+            ref = owner._replace(thread_id=thread_id)
+            turn = await home.THREADS.turn(ref, turn_id)
+            shown = [] if turn is None else [each for each in items_of(ref, turn) if each["id"] == wanted]
+            if not shown:
+                raise no_item(wanted, f"input[{place}].id")
+            given[place] = InputItem.model_validate(shown[0])
+    return body.model_copy(update={"input": given})
 
 
 async def _placed(home: Home, owner: ThreadRef, body: ResponseBody, resent: ResentHistory) -> ResentHistory:
@@ -199,7 +224,7 @@ async def list_input_items(
     caller: Calling,
     response_id: ResponseId,
     request: Request,
-    after: Annotated[Id | None, Query(description="The last item of the page before.")] = None,
+    after: After = None,
     limit: Annotated[int, Query(ge=1, le=100)] = 20,
     order: Annotated[str, Query(pattern="^(asc|desc)$")] = "desc",
     include: Included = None,
