@@ -35,7 +35,6 @@ def test_a_second_user_sees_nothing_of_the_first(own_site: Site, visit: Visits) 
         "health": "Nothing was answered yet.",
     }
     for address, said in everything.items():
-        page.goto("about:blank")
         page.goto(f"{site.address}/#/{address}")
         expect(page.get_by_text(re.compile(re.escape(said), re.IGNORECASE)).first).to_be_visible()
         assert SECRET not in page.locator("body").inner_text()

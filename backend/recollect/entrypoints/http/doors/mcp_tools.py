@@ -1,8 +1,10 @@
 """The tools that an agent has: search, remember, forget, profile, why, recent."""
 
+import asyncio
 import json
 import secrets
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal, NamedTuple
 
@@ -29,6 +31,8 @@ from recollect.service.threads import flush_thread, get_turn, memorize, refuse_b
 
 MAX_TEXT = 20_000
 _NOTES = "notes/"
+_FOUND_WITHIN = 2.0
+"""Seconds that `remember` waits for the index, so that the next search finds what was said."""
 AnyId = Annotated[Id, Field(description="An `id` from another tool's answer. Never guess one.")]
 Kind = Literal["facts", "episodes", "foresight"]
 
@@ -120,7 +124,7 @@ class Remember(Body):
 
 class Remembered(BaseModel):
     id: str = Field(description="Of the message that was stored: for `forget`.")
-    stored: bool = Field(description="It is on disk, and search finds it.")
+    stored: bool = Field(description="It is on disk. Search finds it, at once unless the server is busy.")
 
 
 async def remember(asking: Asking, given: Remember) -> Remembered:
@@ -136,6 +140,9 @@ async def remember(asking: Asking, given: Remember) -> Remembered:
     (receipt,) = await memorize(home.THREADS, append)
     home.metrics.observe_messages([receipt.status])
     await flush_thread(home.THREADS, home.cells, home.jobs, caller, thread_id, user_id, 0)
+    with suppress(TimeoutError):
+        async with asyncio.timeout(_FOUND_WITHIN):
+            await home.search.indexer.settled()
     return Remembered(id=_message_id(thread_id, receipt.turn_id or ""), stored=receipt.status == "accepted")
 
 
