@@ -244,10 +244,6 @@ WHERE substr(v.path, 1, length(:below)) = :below AND EXISTS (
     SELECT 1 FROM json_each(v.cases_json) c WHERE c.value IN ({GONE_CASES})
     OR (f.text IS NOT NULL AND c.value NOT IN (SELECT entry_id FROM entries WHERE space = :space)))"""
 
-WHOSE_CASES = """
-SELECT e.entry_id, e.owner, min(s.user_id) AS user_id FROM entries e JOIN entry_sources s ON s.entry_pk = e.pk
-WHERE e.kind = 'cases' GROUP BY e.pk HAVING min(s.user_id) = max(s.user_id)"""
-
 _case_ids = re.compile(r"\bca-[0-9a-f]{12}\b").findall
 
 
@@ -294,21 +290,6 @@ class SqlSkillFiles(FileVersions):
             (below, below),
         )
         return [SeenSkill(row["path"], row["text"], row["revision"]) for row in found]
-
-    async def of_users(self) -> dict[str, list[str]]:
-        """By the folders of users: the files of skills whose cases all came from threads of that user."""
-        skills = await self.seen()
-        cases = await self._database.read(WHOSE_CASES) if skills else []
-        users = {
-            row["entry_id"]: f"{row['owner'].partition('/')[0]}/users/{file_name(row['user_id'])}"
-            for row in cases
-        }
-        found: dict[str, list[str]] = {}
-        for seen in skills:
-            whose = {users.get(case_id) for case_id in _case_ids(seen.text)}
-            if len(whose) == 1 and (user := whose.pop()) is not None:
-                found.setdefault(user, []).append(seen.path)
-        return found
 
     async def versions(self, below: str) -> list[PastSkill]:
         """Of a file, or of all in a folder; the oldest first."""
