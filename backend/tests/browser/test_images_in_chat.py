@@ -26,10 +26,10 @@ def say(site: Site, user: str, thread: str, text: str, *parts: Json, **fields: o
     site.post(f"threads/{thread}/messages", user_id=user, parts=said, **fields)
 
 
-def shown_pictures(page: Page) -> list[int]:
+def shown_pictures(page: Page, count: int) -> list[int]:
     """The width of each, as the browser read it; 0 for one that it could not."""
     images = page.get_by_role("img", name="Sent with this message")
-    expect(images.first).to_be_visible()
+    expect(images).to_have_count(count)
     page.wait_for_function(
         "() => [...document.querySelectorAll('.picture img')].every((image) => image.complete)"
     )
@@ -100,7 +100,7 @@ def test_images_are_attached_by_button_paste_and_drop_and_sent_once_they_can_be(
     expect(waiting).to_have_count(0)
     sent = page.get_by_role("article", name=re.compile("^You"))
     expect(sent).to_contain_text("What is this?")
-    assert shown_pictures(page) == [1, 1]
+    assert shown_pictures(page, 2) == [1, 1]
     asked = model.calls_of_chats()[-1]["messages"][-1]["content"]
     assert [part for part in asked if part["type"] == "image_url"] == [picture(), picture()]
 
@@ -109,7 +109,7 @@ def test_images_are_attached_by_button_paste_and_drop_and_sent_once_they_can_be(
     page.get_by_role("button", name="Send").click()
     expect(page.get_by_role("alert").first).to_contain_text("the model may not be able to see images")
     page.reload()
-    assert shown_pictures(page) == [1, 1, 1]
+    assert shown_pictures(page, 3) == [1, 1, 1]
     expect(page.get_by_role("alert").first).to_contain_text(
         "choose one that can in the settings of this chat"
     )
@@ -125,13 +125,13 @@ def test_an_image_is_shown_with_its_message_and_stays_when_that_is_edited(
     say(site, "iris", "iris-1", "What is this?", picture())
     page = visit(site, "iris").open("chat", "iris-1")
     expect(page.get_by_role("log")).to_contain_text("What is this?")
-    assert shown_pictures(page) == [1]
+    assert shown_pictures(page, 1) == [1]
     page.get_by_role("button", name="Edit message").click()
     page.get_by_role("textbox", name="Edit message").fill("And what is that?")
     page.get_by_role("textbox", name="Edit message").press("Enter")
     expect(page.get_by_role("article", name=re.compile("^Assistant")).get_by_text("I see")).to_be_visible()
     expect(page.get_by_role("log")).to_contain_text("And what is that?")
-    assert shown_pictures(page) == [1]
+    assert shown_pictures(page, 1) == [1]
     turns = site.get("threads/iris-1/turns", user_id="iris")["turns"]
     assert turns[2]["parts"][1] == turns[0]["parts"][1]
     assert turns[2]["content"] == "And what is that?"
@@ -142,7 +142,7 @@ def test_an_image_is_shown_where_the_server_wants_a_key(own_site: Site, visit: V
     say(own_site, "iris", "iris-1", "What is this?", picture())
     seen = visit(own_site)
     seen.keep("key", own_site.key_for("iris"))
-    assert shown_pictures(seen.open("chat", "iris-1")) == [1]
+    assert shown_pictures(seen.open("chat", "iris-1"), 1) == [1]
 
 
 @pytest.mark.slow
@@ -167,4 +167,4 @@ def test_an_image_elsewhere_is_named_and_not_fetched_and_what_is_no_image_is_sai
 def test_an_incognito_image_is_shown_too(site: Site, visit: Visits) -> None:
     site.post("threads", thread_id="ina-1", user_id="ina", incognito=True)
     say(site, "ina", "ina-1", "Between us", picture())
-    assert shown_pictures(visit(site, "ina").open("chat", "ina-1")) == [1]
+    assert shown_pictures(visit(site, "ina").open("chat", "ina-1"), 1) == [1]

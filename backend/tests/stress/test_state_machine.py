@@ -302,14 +302,23 @@ class Machine(RuleBasedStateMachine):
     def rest(self) -> None:
         """Everything that follows catches up: then the files show it, too."""
         self.run(self.home.drain())
-        self.run(eventually(self._is_well, seconds=60))
+        self.run(self._is_well())
         for user in USERS:
             folder = self.home.app.settings.vault_path / "default" / "users" / user
             self.shows_only(user, [content.decode() for content in files_under(folder).values()])
 
-    async def _is_well(self) -> bool:
+    async def _is_well(self) -> None:
         """Nothing that people did by way of the API looks like damage."""
-        return bool((await self.home.client.get("/health")).json()["degraded"] == [])
+        degraded: list[str] = []
+
+        async def is_well() -> bool:
+            degraded[:] = (await self.home.client.get("/health")).json()["degraded"]
+            return not degraded
+
+        try:
+            await eventually(is_well, seconds=60)
+        except TimeoutError as error:
+            raise AssertionError(f"after a minute there is still something wrong: {degraded}") from error
 
     @invariant()
     def threads_hold_what_was_said(self) -> None:
