@@ -1,6 +1,9 @@
 """The official MCP client, unmodified, over HTTP, in both eras of the protocol."""
 
+import asyncio
 import json
+import sys
+import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from importlib.metadata import version
@@ -14,7 +17,7 @@ from hypothesis import strategies as st
 from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.exceptions import MCPError
-from mcp_types import CallToolResult
+from mcp_types import CallToolResult, TextContent, TextResourceContents
 
 from tests.chatting import with_backend
 from tests.http_client import QUICK, Json, bearer, drained
@@ -26,12 +29,8 @@ NINE = {
     "create_entities", "create_relations", "add_observations", "delete_entities", "delete_observations",
     "delete_relations", "read_graph", "search_nodes", "open_nodes",
 }  # fmt: skip
+sys.stdout.write(f"mcp {version('mcp')}\n")
 JSON = {"Content-Type": "application/json", "Accept": "application/json, text/event-stream"}
-
-
-def test_the_client_under_test_is_named(record_property: Any) -> None:
-    record_property("mcp", version("mcp"))
-    assert version("mcp").split(".")[0] == "2"
 
 
 @pytest.fixture(scope="module")
@@ -77,8 +76,11 @@ async def test_what_one_app_remembers_every_app_finds(server: Server, mode: str)
             name for name, tool in tools.items() if tool.annotations and tool.annotations.read_only_hint
         }
         assert reading & OWN == {"search_memory", "profile", "why", "recent"}
+        before = told(await client.call_tool("search_memory", {"query": "Where does Marta live?"}))
+        assert before["memories"] == []
         stored = told(await client.call_tool("remember", {"text": "Marta, my sister, lives in Porto."}))
         assert stored["stored"]
+        assert stored["searchable"]
         found = told(await client.call_tool("search_memory", {"query": "Where does Marta live?"}))
         (hit,) = [each for each in found["memories"] if each["id"] == stored["id"]]
         assert hit["text"] == "Marta, my sister, lives in Porto."
@@ -108,7 +110,7 @@ async def test_what_is_remembered_becomes_memories_with_their_source_and_is_forg
         assert found["memories"] == []
 
 
-async def test_a_note_is_found_and_forgotten_by_its_id(server: Server) -> None:
+async def test_a_note_is_found_read_and_forgotten_by_its_id(server: Server) -> None:
     note = {"user_id": "noter", "name": "Boats", "text": "The dinghy is moored at pier 7."}
     server.client.post("/api/v1/memory/notes", json=note).raise_for_status()
     search = {"user_id": "noter", "query": "dinghy"}
@@ -119,8 +121,26 @@ async def test_a_note_is_found_and_forgotten_by_its_id(server: Server) -> None:
         found = told(await client.call_tool("search_memory", {"query": "dinghy", "limit": 1}))
         (hit,) = found["memories"]
         assert hit["id"].startswith("notes/")
+        listed = {each.uri: each for each in (await client.list_resources()).resources}
+        (uri,) = [uri for uri in listed if uri.startswith("recollect://notes/")]
+        assert {"recollect://profile", "memory://knowledge-graph"} < listed.keys()
+        for each, text in (
+            (uri, note["text"]),
+            ("recollect://profile", ""),
+            ("memory://knowledge-graph", "{"),
+        ):
+            (content,) = (await client.read_resource(each)).contents
+            assert isinstance(content, TextResourceContents)
+            assert content.text.startswith(text)
+        (prompt,) = (await client.list_prompts()).prompts
+        (message,) = (await client.get_prompt(prompt.name, {"topic": "the dinghy"})).messages
+        assert isinstance(message.content, TextContent)
+        assert note["text"] in message.content.text
         told(await client.call_tool("forget", {"id": hit["id"]}))
         assert "there is no" in problem(await client.call_tool("forget", {"id": hit["id"]}))
+        for wrong in (uri, "recollect://notes/..%2F..%2Fprofile.md", "file:///etc/passwd"):
+            with pytest.raises(MCPError, match="there is no"):
+                await client.read_resource(wrong)
 
 
 async def test_mistakes_are_told_to_the_model_in_words(server: Server) -> None:
@@ -272,3 +292,40 @@ def test_no_body_is_an_error_of_the_server(server: Server, body: Json, era: str 
     answer = post(server, body, headers)
     assert answer.status_code < 500
     assert "went wrong" not in answer.text
+
+
+CALLS, CLIENTS = 1000, 16
+
+
+@pytest.mark.slow
+async def test_a_thousand_calls_of_sixteen_clients_go_to_their_owners(server: Server) -> None:
+    async def work(number: int) -> int:
+        user, done = f"worker {number}", 0
+        async with connected(server, user, ERAS[number % 2]) as client:
+            while done < CALLS // CLIENTS + 1:
+                match done % 4:
+                    case 0:
+                        said = f"The {user} box {done} is painted in colour {number * 1000 + done}."
+                        assert told(await client.call_tool("remember", {"text": said}))["stored"]
+                    case 1:
+                        found = told(await client.call_tool("search_memory", {"query": said, "limit": 50}))
+                        texts = [each["text"] for each in found["memories"]]
+                        assert said in texts
+                        assert all(user in text for text in texts if "worker" in text)
+                    case 2:
+                        entity = {"name": f"box {done}", "entityType": "box", "observations": [user]}
+                        made = told(await client.call_tool("create_entities", {"entities": [entity]}))
+                        assert made["entities"] == [entity]
+                    case 3:
+                        graph = told(await client.call_tool("read_graph"))
+                        assert {each for entity in graph["entities"] for each in entity["observations"]} == {
+                            user
+                        }
+                done += 1
+        return done
+
+    began = time.monotonic()
+    done = sum(await asyncio.gather(*map(work, range(CLIENTS))))
+    seconds = time.monotonic() - began
+    sys.stdout.write(f"{done} calls of {CLIENTS} clients in {seconds:.1f} s\n")
+    assert done >= CALLS

@@ -5,6 +5,8 @@ Stateless: each request has a transport of its own, and ends with it.
 
 import logging
 import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import mcp_types as types
@@ -16,10 +18,11 @@ from pydantic import ValidationError
 from starlette.types import Receive, Scope, Send
 
 from recollect import __version__
+from recollect.entrypoints.http.doors import mcp_resources as resources
 from recollect.entrypoints.http.doors.mcp_graph import GRAPH
 from recollect.entrypoints.http.doors.mcp_tools import OWN, Asking, Tool
 from recollect.entrypoints.http.errors import first_problem, unexpected_body
-from recollect.errors import RecollectError
+from recollect.errors import InvalidInput, NotFound, RecollectError
 
 INSTRUCTIONS = (
     "Recollect is the person's long-term memory, shared by all their apps. Read `profile` at the start, "
@@ -81,6 +84,53 @@ async def _call_tool(context: Context, params: types.CallToolRequestParams) -> t
         return _problem(_unforeseen(error))
 
 
+async def _list_resources(
+    context: Context, params: types.PaginatedRequestParams | None
+) -> types.ListResourcesResult:
+    with _told_as_errors():
+        page, after = await resources.list_resources(_asking(context), params.cursor if params else None)
+    return types.ListResourcesResult(resources=page, next_cursor=after)
+
+
+async def _list_templates(
+    _context: Context, _params: types.PaginatedRequestParams | None
+) -> types.ListResourceTemplatesResult:
+    return types.ListResourceTemplatesResult(resource_templates=resources.TEMPLATES)
+
+
+async def _read_resource(
+    context: Context, params: types.ReadResourceRequestParams
+) -> types.ReadResourceResult:
+    with _told_as_errors():
+        return types.ReadResourceResult(
+            contents=[await resources.read_resource(_asking(context), params.uri)]
+        )
+
+
+async def _list_prompts(
+    _context: Context, _params: types.PaginatedRequestParams | None
+) -> types.ListPromptsResult:
+    return types.ListPromptsResult(prompts=resources.PROMPTS)
+
+
+async def _get_prompt(context: Context, params: types.GetPromptRequestParams) -> types.GetPromptResult:
+    with _told_as_errors():
+        return await resources.get_prompt(_asking(context), params.name, params.arguments or {})
+
+
+@contextmanager
+def _told_as_errors() -> Iterator[None]:
+    """What goes wrong where there is no tool to tell it."""
+    try:
+        yield
+    except (NotFound, InvalidInput) as error:
+        raise MCPError(types.INVALID_PARAMS, error.message) from error
+    except RecollectError as error:
+        raise MCPError(types.INTERNAL_ERROR, error.message) from error
+    except Exception as error:
+        raise MCPError(types.INTERNAL_ERROR, _unforeseen(error)) from error
+
+
 def _problem(words: str) -> types.CallToolResult:
     return types.CallToolResult(content=[types.TextContent(text=words)], is_error=True)
 
@@ -99,6 +149,11 @@ _SERVER: Server[Any] = Server(
     get_tool_input_schema=_SCHEMAS.get,
     on_list_tools=_list_tools,
     on_call_tool=_call_tool,
+    on_list_resources=_list_resources,
+    on_list_resource_templates=_list_templates,
+    on_read_resource=_read_resource,
+    on_list_prompts=_list_prompts,
+    on_get_prompt=_get_prompt,
 )
 
 
