@@ -10,6 +10,7 @@ from typing import TypeVar
 import numpy as np
 
 from recollect.domain.entries.entry import is_agents
+from recollect.domain.model import ThreadRef
 from recollect.domain.paths import agent_folder, owner_folder
 from recollect.domain.recall.corpus import Corpus
 from recollect.domain.recall.rows import (
@@ -128,6 +129,15 @@ class CorpusCache:
         loaded.unindexed.difference_update(gone, (row.row_id for row in rows))
         await self._change(loaded, rows, words, gone)
 
+    async def read_ahead(self, thread: ThreadRef) -> None:
+        """When this returns, searches find what the thread holds by its words, whether it is indexed yet or not."""
+        owner = owner_folder(thread.space, thread.user_id)
+        async with self._locks.of(owner):
+            progress = await self._ledger.progress(self._generation, thread)
+            # Whoever is not in memory is read with all that is not indexed.
+            if progress is not None and (loaded := self._loaded.get(owner)) is not None:
+                await self._add_unindexed(progress, loaded)
+
     async def _extend_users(
         self, agent: str, rows: Sequence[IndexRow], words: Sequence[str], gone: Collection[str]
     ) -> None:
@@ -218,12 +228,15 @@ class CorpusCache:
         for agent in sorted({agent_folder(space, progress.thread.agent_id) for progress in threads}):
             await self._add_cases(generation, agent, loaded)
         for progress in threads:
-            if progress.words_to < progress.last_position:
-                rows = await self._rows_of(progress, progress.words_to + 1)
-                rows = [row for row in rows if row.row_id not in loaded.corpus.places]
-                await _add_rows(loaded.corpus, rows, await _words(rows))
-                loaded.unindexed.update(row.row_id for row in rows)
+            await self._add_unindexed(progress, loaded)
         return loaded
+
+    async def _add_unindexed(self, progress: ThreadProgress, loaded: OwnerCorpus) -> None:
+        if progress.words_to < progress.last_position:
+            rows = await self._rows_of(progress, progress.words_to + 1)
+            rows = [row for row in rows if row.row_id not in loaded.corpus.places]
+            await _add_rows(loaded.corpus, rows, await _words(rows))
+            loaded.unindexed.update(row.row_id for row in rows)
 
     async def _add_cases(self, generation: str, agent: str, loaded: OwnerCorpus) -> None:
         """What an agent learned from the owner's own threads."""

@@ -87,6 +87,22 @@ async def test_a_row_that_was_removed_before_it_was_written_has_no_vector(house:
     assert await house.texts("cat") == {"a cat"}
 
 
+async def test_what_is_read_ahead_is_found_before_it_is_indexed_and_once_afterwards(house: House) -> None:
+    owned, thread = await in_memory(house), ThreadRef("default", "ann", "t3")
+    changed = house.indexer.thread_changed
+    house.indexer.thread_changed = lambda thread: None  # type: ignore[method-assign]
+    await house.add("t3", "a zebra")
+    assert "a zebra" not in await house.texts("zebra")
+    await house.corpus_cache.read_ahead(thread)
+    await house.corpus_cache.read_ahead(thread)
+    assert await house.texts("zebra") == {"a zebra"}
+    changed(thread)
+    await house.settled()
+    assert not owned.unindexed
+    assert [row.text for row in owned.corpus.rows].count("a zebra") == 1
+    assert owned.corpus.vector_of(row_with(owned, "a zebra").row_id) is not None
+
+
 async def test_a_forgotten_thread_is_gone_from_memory_and_another_of_its_name_is_found_at_once(
     house: House,
 ) -> None:

@@ -1,10 +1,8 @@
 """The tools that an agent has: search, remember, forget, profile, why, recent."""
 
-import asyncio
 import json
 import secrets
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal, NamedTuple
 
@@ -17,7 +15,7 @@ from recollect.domain.entries.entry import KnownEntry
 from recollect.domain.entries.links import successor_ids
 from recollect.domain.identity import turn_id, turn_number
 from recollect.domain.markdown.front_matter import write_time
-from recollect.domain.model import Append, NewTurn, Turn
+from recollect.domain.model import Append, NewTurn, ThreadRef, Turn
 from recollect.domain.recall.hits import Hit
 from recollect.domain.recall.rows import NOTE
 from recollect.entrypoints.http.access import act_as, body_bytes
@@ -31,8 +29,6 @@ from recollect.service.threads import flush_thread, get_turn, memorize, refuse_b
 
 MAX_TEXT = 20_000
 _NOTES = "notes/"
-_FOUND_WITHIN = 2.0
-"""Seconds that `remember` waits for the index, so that the next search finds what was said."""
 AnyId = Annotated[Id, Field(description="An `id` from another tool's answer. Never guess one.")]
 Kind = Literal["facts", "episodes", "foresight"]
 
@@ -124,7 +120,7 @@ class Remember(Body):
 
 class Remembered(BaseModel):
     id: str = Field(description="Of the message that was stored: for `forget`.")
-    stored: bool = Field(description="It is on disk. Search finds it, at once unless the server is busy.")
+    stored: bool = Field(description="It is on disk, and search finds it.")
 
 
 async def remember(asking: Asking, given: Remember) -> Remembered:
@@ -140,9 +136,7 @@ async def remember(asking: Asking, given: Remember) -> Remembered:
     (receipt,) = await memorize(home.THREADS, append)
     home.metrics.observe_messages([receipt.status])
     await flush_thread(home.THREADS, home.cells, home.jobs, caller, thread_id, user_id, 0)
-    with suppress(TimeoutError):
-        async with asyncio.timeout(_FOUND_WITHIN):
-            await home.search.indexer.settled()
+    await home.search.corpus_cache.read_ahead(ThreadRef(caller.space, user_id, thread_id))
     return Remembered(id=_message_id(thread_id, receipt.turn_id or ""), stored=receipt.status == "accepted")
 
 
