@@ -12,12 +12,14 @@ import sys
 import tempfile
 import time
 import urllib.request
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import servers
 from caching import measure_caching
+from doors import measure_doors
 from footprint import measure_memory, measure_soak
 from gateway import measure_gateway
 from memory_cost import measure_memory_cost
@@ -211,29 +213,32 @@ def measure_start_and_memory(folder: Path) -> list[dict[str, Any]]:
     return rows
 
 
+MEASURES: dict[str, Callable[[Path, bool], list[dict[str, Any]]]] = {
+    "start": lambda folder, quick: measure_start_and_memory(folder),
+    "add": lambda folder, quick: measure_add(folder, 3 if quick else 7, 1000 if quick else 3000),
+    "lag": lambda folder, quick: measure_lag(folder, 2_000 if quick else 20_000),
+    "growth": lambda folder, quick: measure_growth(folder, 10_000 if quick else 100_000, 5 if quick else 11),
+    "search": lambda folder, quick: measure_search(
+        folder, (1_000, 10_000) if quick else (10_000, 100_000), 3 if quick else 7
+    ),
+    "memory": lambda folder, quick: measure_memory(folder, 1_000 if quick else 10_000),
+    "soak": lambda folder, quick: measure_soak(folder, 2_000 if quick else 20_000),
+    "gateway": lambda folder, quick: measure_gateway(
+        folder, 5 if quick else 15, 160, 1_000 if quick else 10_000
+    ),
+    "doors": lambda folder, quick: measure_doors(folder, 1_000, 100 if quick else 500),
+    "remembering": lambda folder, quick: measure_remembering(folder, 10_000 if quick else 50_000),
+    "caching": measure_caching,
+}
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, epilog="Example: make bench, or python scripts/bench --quick --only add"
     )
     parser.add_argument("--quick", action="store_true", help="a tenth of the messages, fewer rounds")
     parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
-    parser.add_argument(
-        "--only",
-        choices=[
-            "add",
-            "lag",
-            "growth",
-            "start",
-            "search",
-            "memory",
-            "soak",
-            "gateway",
-            "caching",
-            "remembering",
-            "cost",
-        ],
-        help="measure only this",
-    )
+    parser.add_argument("--only", choices=[*MEASURES, "cost"], help="measure only this")
     parser.add_argument(
         "--conversations",
         type=Path,
@@ -246,32 +251,11 @@ def main() -> int:
     rows: list[dict[str, Any]] = []
     with tempfile.TemporaryDirectory(prefix="recollect-bench-") as name:
         folder = Path(name)
-        if arguments.only in (None, "start"):
-            rows += measure_start_and_memory(folder)
-        if arguments.only in (None, "add"):
-            rows += measure_add(folder, 3 if arguments.quick else 7, 1000 if arguments.quick else 3000)
-        if arguments.only in (None, "lag"):
-            rows += measure_lag(folder, 2_000 if arguments.quick else 20_000)
-        if arguments.only in (None, "growth"):
-            rows += measure_growth(
-                folder, 10_000 if arguments.quick else 100_000, 5 if arguments.quick else 11
-            )
-        if arguments.only in (None, "search"):
-            sizes = (1_000, 10_000) if arguments.quick else (10_000, 100_000)
-            rows += measure_search(folder, sizes, 3 if arguments.quick else 7)
-        if arguments.only in (None, "memory"):
-            rows += measure_memory(folder, 1_000 if arguments.quick else 10_000)
-        if arguments.only in (None, "soak"):
-            rows += measure_soak(folder, 2_000 if arguments.quick else 20_000)
-        if arguments.only in (None, "gateway"):
-            small = arguments.quick
-            rows += measure_gateway(folder, 5 if small else 15, 160, 1_000 if small else 10_000)
-        if arguments.only in (None, "remembering"):
-            rows += measure_remembering(folder, 10_000 if arguments.quick else 50_000)
+        for what, measure in MEASURES.items():
+            if arguments.only in (None, what):
+                rows += measure(folder, arguments.quick)
         if arguments.only in (None, "cost"):
             rows += measure_memory_cost(folder, arguments.conversations, 1 if arguments.quick else None)
-        if arguments.only in (None, "caching"):
-            rows += measure_caching(folder, arguments.quick)
     print(json.dumps(rows, indent=2)) if arguments.json else show(rows)
     return 0 if all(item["holds"] is not False for item in rows) else 1
 

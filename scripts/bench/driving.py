@@ -3,7 +3,7 @@
 import http.client
 import json
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from reporting import progress
@@ -22,21 +22,30 @@ class Server:
         self.port = port
         self._connection = http.client.HTTPConnection("127.0.0.1", port, timeout=600)
 
-    def call(self, method: str, path: str, body: dict[str, Any] | None = None) -> Any:
+    def call(
+        self,
+        method: str,
+        path: str,
+        body: dict[str, Any] | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> Any:
         content = None if body is None else json.dumps(body).encode()
+        sent = {"Content-Type": "application/json", **(headers or {})}
         try:
-            answer = self._answer(method, path, content)
+            answer = self._answer(method, path, content, sent)
         except http.client.RemoteDisconnected:
             # A connection that was idle for a while is closed, perhaps in this moment.
             self._connection.close()
-            answer = self._answer(method, path, content)
+            answer = self._answer(method, path, content, sent)
         value = json.load(answer)
         if answer.status >= 300:
             raise RuntimeError(f"{method} {path}: {answer.status} {value}")
         return value
 
-    def _answer(self, method: str, path: str, content: bytes | None) -> http.client.HTTPResponse:
-        self._connection.request(method, path, content, {"Content-Type": "application/json"})
+    def _answer(
+        self, method: str, path: str, content: bytes | None, headers: Mapping[str, str]
+    ) -> http.client.HTTPResponse:
+        self._connection.request(method, path, content, headers)
         return self._connection.getresponse()
 
     def add(self, user: str, some: Sequence[str], first: int) -> None:

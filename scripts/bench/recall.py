@@ -109,7 +109,7 @@ async def _measure(
 
 def _variant_names() -> Sequence[str]:
     """The rankings that an ablation compares with the shipped one."""
-    from ranking_variants import VARIANTS
+    from recall_home import VARIANTS
 
     return tuple(VARIANTS)
 

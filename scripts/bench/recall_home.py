@@ -5,13 +5,12 @@ import tempfile
 import time
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
-from dataclasses import replace
+from dataclasses import fields, replace
 from functools import partial
 from pathlib import Path
 from typing import cast
 
 import httpx2
-from ranking_variants import VARIANTS
 from recall_measure import WITHOUT_MEMORY, Answer, Block, Conversation, MeasuredHome, Query
 from recall_metrics import CHARACTERS_A_TOKEN, Hit
 from remembering import standin_model
@@ -46,6 +45,24 @@ from recollect.setting_groups import StrategiesSettings
 from recollect.settings import ChatSettings, LlmSettings, Settings
 
 _IN_PROCESS = "http://127.0.0.1"
+_DEFAULT = Weights()
+_OFF = Weights(**{each.name: 0 for each in fields(Weights)})  # type: ignore[arg-type]
+
+VARIANTS: dict[str, Weights] = {
+    "words alone": replace(_OFF, words=1),
+    "meaning alone": replace(_OFF, meaning=1, centred=True),
+    "words and meaning": replace(_OFF, words=_DEFAULT.words, meaning=_DEFAULT.meaning, centred=True),
+    "all, without words": replace(_DEFAULT, words=0),
+    "all, without meaning": replace(_DEFAULT, meaning=0),
+    "all, without centring": replace(_DEFAULT, centred=False),
+    "all, without the neighbourhood": replace(_DEFAULT, near_people=0, near_assistant=0),
+    "all, without dates": replace(_DEFAULT, date=0, meant=0, meant_words=0, meant_alone=0),
+    "all, without speakers": replace(_DEFAULT, speaker=0, speaker_of_past=0, first_speaker=0),
+    "all, without question and answer": replace(_DEFAULT, asking=0, answer=0, reply=0),
+    "all, without the user's precedence": replace(_DEFAULT, user=0, instruction=0, preference=0),
+    "all, without what memories bring": replace(_DEFAULT, brought=0),
+}
+"""The rankings that an ablation compares with the shipped one: what each part of the score brings."""
 _MANY_JOBS = 10_000
 _WORK_SECONDS = 600.0
 

@@ -1,0 +1,108 @@
+"""What a foreign protocol's door costs beyond the route it stands beside: both are asked in turns, one at a time."""
+
+import statistics
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import servers
+import texts
+from driving import Server, fill
+from reporting import progress, row
+
+from tests.cache_chat import NO_BACKGROUND_WORK
+
+AT_MOST_MS_ADDED = 2.0
+USER = "ann"
+_SEED = 11
+
+
+@dataclass(frozen=True)
+class Request:
+    """A POST."""
+
+    path: str
+    body: dict[str, Any]
+    headers: dict[str, str] = field(default_factory=dict)
+
+    def seconds(self, server: Server) -> float:
+        started = time.perf_counter()
+        server.call("POST", self.path, self.body, {"X-Recollect-User": USER, **self.headers})
+        return time.perf_counter() - started
+
+
+Asked = Callable[[str], Request]
+"""A request with this text in it."""
+
+
+def _search(text: str) -> Request:
+    return Request("/api/v1/memory/search", {"user_id": USER, "query": text, "top_k": 10})
+
+
+def _mcp(version: str) -> Asked:
+    headers = {"Accept": "application/json, text/event-stream", "MCP-Protocol-Version": version}
+    about: dict[str, Any] = {}
+    if version >= "2026":
+        headers |= {"Mcp-Method": "tools/call", "Mcp-Name": "search_memory"}
+        client = {"name": "bench", "version": "1"}
+        told = {"protocolVersion": version, "clientInfo": client, "clientCapabilities": {}}
+        about = {"_meta": {f"io.modelcontextprotocol/{name}": value for name, value in told.items()}}
+
+    def asked(text: str) -> Request:
+        call = {"name": "search_memory", "arguments": {"query": text, "limit": 10}, **about}
+        body = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": call}
+        return Request("/mcp", body, headers)
+
+    return asked
+
+
+_NO_MEMORY = {"X-Recollect-Memory": "off"}
+
+
+def _completion(text: str) -> Request:
+    body = {"model": "quick", "messages": [{"role": "user", "content": text}]}
+    return Request("/v1/chat/completions", body, _NO_MEMORY)
+
+
+def _response(text: str) -> Request:
+    return Request("/v1/responses", {"model": "quick", "input": text}, _NO_MEMORY)
+
+
+PAIRS: dict[str, tuple[Asked, Asked]] = {
+    "search by MCP 2026-07-28 / memory/search": (_mcp("2026-07-28"), _search),
+    "search by MCP 2025-11-25 / memory/search": (_mcp("2025-11-25"), _search),
+    "a chat by /v1/responses / /v1/chat/completions": (_response, _completion),
+}
+"""Each door beside the route that does the same. Add a door here."""
+
+
+def measure_doors(folder: Path, messages: int, requests: int) -> list[dict[str, Any]]:
+    with servers.quick_backend() as backend:
+        settings = {
+            **servers.real_embedder(),
+            **NO_BACKGROUND_WORK,
+            "RECOLLECT_LLM__BASE_URL": f"http://127.0.0.1:{backend}",
+        }
+        with servers.recollect(folder / "doors", settings) as (port, _pid, _ready):
+            server = Server(port)
+            fill(server, USER, texts.texts(messages, _SEED))
+            return [_compared(server, name, *pair, requests) for name, pair in PAIRS.items()]
+
+
+def _compared(server: Server, name: str, door: Asked, native: Asked, requests: int) -> dict[str, Any]:
+    """No text is sent twice, so that nothing is remembered from the other's request; each goes first in turn."""
+    warm_up = 20
+    words = iter(texts.texts(2 * (requests + warm_up), _SEED + 1))
+    took: dict[Asked, list[float]] = {door: [], native: []}
+    for number in range(requests + warm_up):
+        for asked in (door, native) if number % 2 else (native, door):
+            seconds = asked(f"{next(words)[:200]} {name[:20]} {number}").seconds(server)
+            if number >= warm_up:
+                took[asked].append(seconds * 1000)
+        progress(name, number, requests)
+    ours, theirs = (statistics.median(took[asked]) for asked in (door, native))
+    wanted = f"at most {AT_MOST_MS_ADDED:.0f} ms more"
+    title = f"{name}: p50 ms ({ours - theirs:+.2f})"
+    return row(title, ours, theirs, ours / theirs, wanted, ours - theirs <= AT_MOST_MS_ADDED)
