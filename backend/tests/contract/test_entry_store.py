@@ -356,7 +356,7 @@ async def test_new_sources_take_the_place_of_the_old_ones(entries: Entries) -> N
 
 async def test_a_day_is_continued_in_another_file_when_it_is_full(entries: Entries) -> None:
     for number in range(8):
-        await entries.put(fact(f"fa-{number}", f"{number} " + "x" * 10_000))
+        await entries.put(fact(f"fa-{number}", f"{number} " + "x" * 20_000))
     found = await entries.store.list_entries("default", ANN)
     paths = [known.path.removeprefix(f"{ANN}/facts/") for known in found]
     assert paths == ["2026-05-08.md"] * 4 + ["2026-05-08-2.md"] * 4

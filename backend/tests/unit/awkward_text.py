@@ -1,7 +1,12 @@
 """Text that loves to break files: markers, front matter look-alikes, all kinds of line ends, every script."""
 
+from dataclasses import replace
+from typing import Any
+
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
+
+from recollect.domain.model import Entry
 
 FRAGMENTS = (
     "---", "...", "> ", ">", ">>", "## user · ann · 2026-05-08T14:03:00.000Z ^t-1", "## ", "# ",
@@ -26,6 +31,17 @@ texts = st.one_of(
 
 words = st.one_of(st.from_regex(r"[a-z][a-z0-9_-]{0,8}", fullmatch=True), texts)
 """Ids: mostly plain, else anything."""
+
+
+def entries_of(**fields: st.SearchStrategy[Any]) -> st.SearchStrategy[Entry]:
+    """Entries of any text; half of them are sentences, whose title is their text."""
+    entries = st.builds(Entry, title=texts, text=texts, **fields)
+    return entries | st.builds(_sentence, entries, st.integers(1, 99))
+
+
+def _sentence(entry: Entry, number: int) -> Entry:
+    return replace(entry, entry_id=f"fa-{number}", title=entry.text)
+
 
 unhurried = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 """For tests whose examples are big: a busy machine is no failure."""

@@ -28,6 +28,7 @@ AGENT_KINDS = (CASES, SKILLS)
 ENTRY_KINDS = (*USER_KINDS, *AGENT_KINDS)
 
 _MARKS = {EPISODES: "ep", FACTS: "fa", FORESIGHT: "fo", PROFILE: "pr", CASES: "ca", SKILLS: "sk"}
+_SENTENCES = ("fa-", "fo-", "pr-")
 
 USER = "user"
 """The subject of facts about the owner, whatever the owner's name."""
@@ -213,6 +214,11 @@ def entry_id(kind: str, space: str, owner: str, origin: str, strategy: str, posi
 def skill_deletion_id(space: str, owner: str, user: str, name: str) -> str:
     """The id of a skill's deletion, one for each user: what one user of an agent deleted, another may still get."""
     return entry_id(SKILLS, space, owner, name, f"of {user}", 0)
+
+
+def is_sentence_id(name: str) -> bool:
+    """Whether it is the id of a fact, a plan or a profile line: each is one sentence, as a rule."""
+    return name.startswith(_SENTENCES)
 
 
 def is_skill_id(name: str) -> bool:

@@ -114,6 +114,13 @@ def place_on_page(entry: Entry) -> int:
     return HEADINGS.index(category) if category in HEADINGS else len(HEADINGS)
 
 
+def place_in_file(kind: str, entry: Entry) -> tuple[int, bool, int, str]:
+    """By time; lines of the profile by category, what is pinned first, then the newest."""
+    if kind != PROFILE:
+        return 0, False, entry.when, entry.entry_id
+    return place_on_page(entry), entry.extra.get("pinned") != "yes", -entry.when, entry.entry_id
+
+
 def written_over(line: KnownEntry, fact: KnownEntry, others: Iterable[KnownEntry]) -> KnownEntry:
     """The fact as a person's change of its line makes it: pinned or not, and in their words where they changed these.
 

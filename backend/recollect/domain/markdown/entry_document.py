@@ -1,5 +1,6 @@
 """Files of entries that people write in too: only the sections that differ are changed, all else stays as it is."""
 
+import re
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
@@ -7,22 +8,32 @@ from typing import Any
 
 from recollect.domain.entries.entry import PROFILE, entry_id
 from recollect.domain.entries.links import NO_LINKS, Links
-from recollect.domain.entries.profile import HEADINGS, place_on_page
-from recollect.domain.markdown.entry_file import HIDDEN, read_entry, render_entries, render_entry
+from recollect.domain.entries.profile import HEADINGS, place_in_file
+from recollect.domain.markdown.entry_file import read_entry, read_section, render_entries, render_entry
 from recollect.domain.markdown.front_matter import (
-    READABLE_VERSION,
+    ENTRIES_VERSION,
     Problem,
+    as_text,
     read_header,
     read_property,
     split_front_matter,
     write_time,
 )
-from recollect.domain.markdown.sections import Property, Section, read_body
+from recollect.domain.markdown.sections import (
+    Property,
+    Section,
+    is_blank,
+    is_heading_line,
+    lines_of,
+    newline_of,
+    quotes_below,
+)
 from recollect.domain.model import Entry
 from recollect.domain.paths import day_of_path, entry_kind_of
 
 _BY_HAND = "person"
 _NOTHING = "\ufeff \t\r\n"
+_earlier_version = re.compile(f"[1-{ENTRIES_VERSION - 1}][\r\n]").match
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,10 +97,8 @@ def read_document(
     a person's own, and no problem. Sections of `known` entries are recognised without being read, as `links` have
     them written.
     """
-    mapping, body_line, header_problems = split_front_matter(text)
     reader = _Reader(path, default_when, known, links)
-    reader.take_all(_lines(text), body_line)
-    kind, owner, problems = _header(text, mapping, header_problems)
+    kind, owner, problems = _header(text, *reader.take_all(text))
     problems += reader.problems
     problems.sort(key=lambda problem: problem.line)
     return EntryDocument(reader.written, tuple(problems), kind, owner)
@@ -113,17 +122,17 @@ def splice(
     the entries whose sections have no id yet. Sections of `untouched` entries are left as they are. `links` say where
     the entries stand that these name. With `restyle` intact sections are written as we write them today.
     """
-    wanted = {entry.entry_id: entry for entry in sorted(entries, key=lambda each: _order(kind, each))}
+    wanted = {entry.entry_id: entry for entry in sorted(entries, key=lambda each: place_in_file(kind, each))}
     before = text
     if text is not None and text.strip(_NOTHING):
         text = _without_categories(text) if kind == PROFILE else text
-        text = _with_changes(text, kind, wanted, gone, path, untouched, links, restyle=restyle)
+        text = _as_now(_with_changes(text, kind, wanted, gone, path, untouched, links, restyle=restyle))
     if text is None or not text.strip(_NOTHING):
         text = render_entries(kind, owner_words, wanted.values(), links)
     else:
         text = _with_new(text, kind, wanted, path, links)
     text = _with_categories(text, wanted, path, links) if kind == PROFILE else text
-    return text if text == before else _as_now(text)
+    return before if before is not None and text == _as_now(before) else text
 
 
 def _category_heading(category: str) -> str:
@@ -136,21 +145,21 @@ _CATEGORY_HEADINGS = frozenset(map(_category_heading, HEADINGS))
 
 def _without_categories(text: str) -> str:
     """The page without our headings, each with the blank line that follows it, else the one before."""
-    lines = _lines(text)
+    lines = lines_of(text)
     for index in reversed(range(len(lines))):
         if lines[index].rstrip() in _CATEGORY_HEADINGS:
             del lines[index]
-            if index < len(lines) and _is_blank(lines[index]):
+            if index < len(lines) and is_blank(lines[index]):
                 del lines[index]
-            elif index > 0 and _is_blank(lines[index - 1]):
+            elif index > 0 and is_blank(lines[index - 1]):
                 del lines[index - 1]
     return "".join(lines)
 
 
 def _with_categories(text: str, wanted: dict[str, Entry], path: str, links: Links) -> str:
     """The page with a heading before the first line of each category."""
-    lines = _lines(text)
-    newline = _newline(lines)
+    lines = lines_of(text)
+    newline = newline_of(lines)
     firsts: dict[str, int] = {}
     for name, each in _sections(text, path, wanted, links).written.items():
         category = wanted[name].extra.get("category", "") if name in wanted else ""
@@ -169,16 +178,9 @@ def is_bare(text: str, kind: str, owner_words: str) -> bool:
 
 def _as_now(text: str) -> str:
     """The file with the version of today in its front matter: sections of ours in it are, or will be, of that one."""
-    head, first, rest = text.partition("recollect: 1")
-    is_ours = bool(first) and head.strip(_NOTHING) == "---" and rest[:1] in ("\n", "\r")
-    return f"{head}recollect: {READABLE_VERSION}{rest}" if is_ours else text
-
-
-def _order(kind: str, entry: Entry) -> tuple[int, bool, int, str]:
-    """By time; lines of the profile by category, what is pinned first, then the newest."""
-    if kind != PROFILE:
-        return 0, False, entry.when, entry.entry_id
-    return place_on_page(entry), entry.extra.get("pinned") != "yes", -entry.when, entry.entry_id
+    head, found, rest = text.partition("recollect: ")
+    is_ours = head.strip(_NOTHING) == "---" and _earlier_version(rest)
+    return f"{head}{found}{ENTRIES_VERSION}{rest[1:]}" if is_ours else text
 
 
 class _Reader:
@@ -198,12 +200,17 @@ class _Reader:
         self.written: dict[str, WrittenEntry] = {}
         self.problems: list[Problem] = []
 
-    def take_all(self, lines: Sequence[str], body_line: int) -> None:
-        begins = [index for index in range(body_line - 1, len(lines)) if _is_heading(lines[index])]
+    def take_all(self, text: str) -> tuple[dict[str, Any] | None, tuple[Problem, ...]]:
+        """Returns the front matter, and what is wrong with that."""
+        mapping, body_line, problems = split_front_matter(text)
+        self._quotes_all = as_text((mapping or {}).get("recollect")) in ("1", "2")
+        lines = lines_of(text)
+        begins = [index for index in range(body_line - 1, len(lines)) if is_heading_line(lines[index])]
         for begin, end in pairwise([*begins, len(lines)]):
             read = self._read(begin, lines[begin:end])
             if read is not None:
                 self._add(read)
+        return mapping, problems
 
     def _add(self, read: WrittenEntry) -> None:
         name = read.entry.entry_id
@@ -219,7 +226,9 @@ class _Reader:
         text = "".join(lines).replace("\r\n", "\n").rstrip("\n") + "\n"
         if (known := self._rendered.get(text)) is not None:
             return WrittenEntry(begin, begin + text.count("\n"), known, is_rendered=True)
-        (section,) = read_body("".join(lines), 1, hidden=HIDDEN).sections
+        section = read_section("".join(lines))
+        if section.is_heading and self._quotes_all:
+            self.problems += [replace(stray, line=stray.line + begin) for stray in section.strays]
         try:
             return _placed(section, begin, lines, read_entry(section)[1])
         except ValueError as error:
@@ -259,7 +268,7 @@ def _placed(section: Section, begin: int, lines: Sequence[str], entry: Entry) ->
     foreign = tuple(
         lines[number - 1]
         for number in range(1, end + 1)
-        if number not in own and not _is_blank(lines[number - 1])
+        if number not in own and not is_blank(lines[number - 1])
     )
     problems = tuple(
         replace(problem, line=problem.line + begin) for problem in section.problems_of(entry.entry_id)
@@ -275,32 +284,18 @@ def _header(
         is_there = text.removeprefix("\ufeff").startswith("---")
         return None, None, list(problems) if is_there else []
     try:
-        return read_header(mapping, READABLE_VERSION), read_property(mapping, "owner"), list(problems)
+        return read_header(mapping, ENTRIES_VERSION), read_property(mapping, "owner"), list(problems)
     except ValueError as error:
         return None, None, [*problems, Problem(1, str(error))]
 
 
-def _lines(text: str) -> list[str]:
-    """Each with the newline that ends it."""
-    *whole, rest = text.split("\n")
-    return [f"{line}\n" for line in whole] + ([rest] if rest else [])
-
-
-def _newline(lines: Sequence[str]) -> str:
-    return "\r\n" if lines and lines[0].endswith("\r\n") else "\n"
-
-
-def _rendered(entry: Entry, newline: str, links: Links) -> list[str]:
-    return _lines(render_entry(entry, links).replace("\n", newline))
-
-
-def _is_blank(line: str) -> bool:
-    return not line.strip()
+def _rendered(entry: Entry, newline: str, links: Links, *, quoted: bool = False) -> list[str]:
+    return lines_of(render_entry(entry, links, quoted=quoted).replace("\n", newline))
 
 
 def _sections(text: str, path: str, wanted: dict[str, Entry], links: Links) -> _Reader:
     reader = _Reader(path, None, wanted.values(), links)
-    reader.take_all(_lines(text), split_front_matter(text)[1])
+    reader.take_all(text)
     return reader
 
 
@@ -316,8 +311,8 @@ def _with_changes(
     restyle: bool,
 ) -> str:
     """Sections that differ are replaced, those that are gone or belong elsewhere in the order are taken out."""
-    lines = _lines(text)
-    newline = _newline(lines)
+    lines = lines_of(text)
+    newline = newline_of(lines)
     reader = _sections(text, path, wanted, links)
     for each in reversed(reader.found):
         name = each.entry.entry_id
@@ -327,10 +322,11 @@ def _with_changes(
             entry = wanted[name]
             if each.has_id and each.is_intact and each.entry == entry and (each.is_rendered or not restyle):
                 continue
-            if _order(kind, each.entry) == _order(kind, entry):
+            if place_in_file(kind, each.entry) == place_in_file(kind, entry):
                 foreign = [newline, *each.foreign] if each.foreign else []
                 after = _apart(lines, each.end, newline)
-                lines[each.begin : each.end] = [*_rendered(entry, newline, links), *foreign, *after]
+                ours = _rendered(entry, newline, links, quoted=bool(quotes_below(lines, each.end)))
+                lines[each.begin : each.end] = [*ours, *foreign, *after]
             else:
                 _take_out(lines, each, newline)
     return "".join(lines)
@@ -338,12 +334,8 @@ def _with_changes(
 
 def _apart(lines: Sequence[str], at: int, newline: str) -> list[str]:
     """A blank line where what follows would be taken for a line of the section above."""
-    follows_at_once = at < len(lines) and not _is_blank(lines[at]) and not _is_heading(lines[at])
+    follows_at_once = at < len(lines) and not is_blank(lines[at]) and not is_heading_line(lines[at])
     return [newline] if follows_at_once else []
-
-
-def _is_heading(line: str) -> bool:
-    return line.startswith("## ") and not _is_blank(line[2:])
 
 
 def _take_out(lines: list[str], each: WrittenEntry, newline: str) -> None:
@@ -352,37 +344,36 @@ def _take_out(lines: list[str], each: WrittenEntry, newline: str) -> None:
     _unquote_stray(lines, end)
     if each.foreign:
         lines[begin:end] = each.foreign
-    elif begin > 0 and _is_blank(lines[begin - 1]):
+    elif begin > 0 and is_blank(lines[begin - 1]):
         del lines[begin - 1 : end]
         begin -= 1
     else:
-        del lines[begin : end + 1 if end < len(lines) and _is_blank(lines[end]) else end]
-    if begin > 0 and not _is_blank(lines[begin - 1]):
+        del lines[begin : end + 1 if end < len(lines) and is_blank(lines[end]) else end]
+    if begin > 0 and not is_blank(lines[begin - 1]):
         lines[begin:begin] = _apart(lines, begin, newline)
 
 
 def _unquote_stray(lines: list[str], begin: int) -> None:
     """Quoted lines that belong to nothing must not become the text of the section above: they lose their quote sign."""
-    for number in range(begin, len(lines)):
-        if _is_heading(lines[number]):
-            return
-        if lines[number].startswith(">"):
-            lines[number] = "\\" + lines[number]
+    for number in quotes_below(lines, begin):
+        lines[number] = "\\" + lines[number]
 
 
 def _with_new(text: str, kind: str, wanted: dict[str, Entry], path: str, links: Links) -> str:
     """Each entry that has no section gets one, before the first that comes later."""
-    lines = _lines(text)
-    newline = _newline(lines)
+    lines = lines_of(text)
+    newline = newline_of(lines)
     reader = _sections(text, path, wanted, links)
     places = [
-        (each.begin, _order(kind, each.entry)) for name, each in reader.written.items() if name in wanted
+        (each.begin, place_in_file(kind, each.entry))
+        for name, each in reader.written.items()
+        if name in wanted
     ]
     places.sort()
     waiting: dict[int, list[str]] = {}
     for name, entry in wanted.items():
         if name not in reader.written:
-            at = next((line for line, order in places if order > _order(kind, entry)), len(lines))
+            at = next((line for line, order in places if order > place_in_file(kind, entry)), len(lines))
             new = waiting.setdefault(at, [])
             new += [*([newline] if new else []), *_rendered(entry, newline, links)]
     for at in sorted(waiting, reverse=True):
@@ -395,6 +386,6 @@ def _put_in(lines: list[str], at: int, section: list[str], newline: str) -> None
         section = [*section, newline]
     elif lines and not lines[-1].endswith("\n"):
         lines[-1] += newline
-    if at > 0 and not _is_blank(lines[at - 1]):
+    if at > 0 and not is_blank(lines[at - 1]):
         section = [newline, *section]
     lines[at:at] = section

@@ -7,7 +7,8 @@
 
     > Marta told Ann that she has taken a job as a nurse in Porto.
 
-What only we need is in the comment. Whatever other `- key: value` lines an entry has are a person's.
+A fact, a plan and a profile line are a sentence, which is the heading: only a longer text is quoted. What only we need
+is in the comment. Whatever other `- key: value` lines an entry has are a person's.
 """
 
 import hashlib
@@ -15,12 +16,14 @@ import re
 from collections.abc import Callable, Collection, Iterable
 from typing import Any
 
+from recollect.domain.entries.entry import is_sentence_id
 from recollect.domain.entries.links import NAMES_ENTRIES, NO_LINKS, Links, with_links, without_links
 from recollect.domain.markdown.front_matter import (
     ANCHOR,
+    ENTRIES_VERSION,
     JSON_STRING,
-    READABLE_VERSION,
     UNCARRIED,
+    is_readable,
     read_text,
     read_time,
     render_front_matter,
@@ -31,6 +34,7 @@ from recollect.domain.markdown.front_matter import (
 )
 from recollect.domain.markdown.sections import (
     Section,
+    read_body,
     read_properties,
     render_hidden,
     render_section,
@@ -59,14 +63,15 @@ HIDDEN = frozenset(["by", *_OURS])
 
 def render_entries(kind: str, owner: str, entries: Iterable[Entry] = (), links: Links = NO_LINKS) -> str:
     """The whole file; `owner` is `users/<id>` or `agents/<id>`. The same entries give the same bytes."""
-    header = render_front_matter({"recollect": READABLE_VERSION, "kind": kind, "owner": owner})
+    header = render_front_matter({"recollect": ENTRIES_VERSION, "kind": kind, "owner": owner})
     return "\n".join([header, *(render_entry(entry, links) for entry in entries)])
 
 
-def render_entry(entry: Entry, links: Links = NO_LINKS) -> str:
+def render_entry(entry: Entry, links: Links = NO_LINKS, *, quoted: bool = False) -> str:
     """One entry, ending in a newline; a blank line has to separate it from the text above.
 
-    Other entries that its lines name are written as links if `links` has their files, else as ids.
+    Other entries that its lines name are written as links if `links` has their files, else as ids. With `quoted` the
+    text is a block quote in any case, as in version 2.
     """
     shown = _first_lines(entry)
     hidden = {"by": entry.by} if entry.by else {}
@@ -77,7 +82,14 @@ def render_entry(entry: Entry, links: Links = NO_LINKS) -> str:
             hidden[key] = entry.extra[key]
     shown += [_extra_line(key, value, links) for key, value in entry.extra.items() if key not in _OURS]
     comment = [render_hidden(hidden)] if hidden else []
+    if _is_sentence(entry) and not quoted:
+        return "\n".join([f"## {_heading_of(entry)}", *shown, *comment, ""])
     return render_section(_heading_of(entry), [*shown, *comment], entry.text)
+
+
+def _is_sentence(entry: Entry) -> bool:
+    has_mark = is_sentence_id(write_anchor(entry.entry_id))
+    return has_mark and entry.title == entry.text and is_readable(entry.text)
 
 
 def render_first_version(entry: Entry) -> str:
@@ -93,8 +105,9 @@ def section_digest(entry: Entry) -> str:
 
 
 def is_filed(entry: Entry, digests: Collection[str]) -> bool:
-    """Whether the entry is as one of these digests, which version 1 of the format may have given, says."""
-    return not {section_digest(entry), _digest(render_first_version(entry))}.isdisjoint(digests)
+    """Whether the entry is as one of these digests, which an earlier version of the format may have given, says."""
+    forms = render_entry(entry), render_entry(entry, quoted=True), render_first_version(entry)
+    return not {_digest(form) for form in forms}.isdisjoint(digests)
 
 
 def _digest(section: str) -> str:
@@ -116,8 +129,19 @@ def _extra_line(key: str, value: str, links: Links) -> str:
     return f"- {key if plain else write_json(key)}: {names if names != value else write_text(value)}"
 
 
+def read_section(text: str) -> Section:
+    """The one section of a text. One that has no quote is a sentence, if its id is that of one; else it is damaged."""
+    (section,) = read_body(text, 1, hidden=HIDDEN, close=False).sections
+    found = _heading(section.heading)
+    has_text = section.quoted and section.other_at is None
+    if found and not has_text and is_sentence_id(found[2]):
+        return section.as_heading({*HIDDEN, *_READERS})
+    section.close()
+    return section
+
+
 def read_entry(section: Section) -> tuple[str, Entry]:
-    """An entry and its id; damaged properties are reported with the section. Raises ValueError if it is no entry."""
+    """An entry and its id; damage is reported with the section. Raises ValueError if it is no entry."""
     found = _heading(section.heading)
     if not found:
         raise ValueError("this is not the heading of an entry (title ^id)")
@@ -126,7 +150,7 @@ def read_entry(section: Section) -> tuple[str, Entry]:
     return entry_id, Entry(
         entry_id=entry_id,
         title=title,
-        text=section.text,
+        text=title if section.is_heading else section.text,
         when=known.get("when", 0),
         sources=known.get("from", ()),
         by=known.get("by", ""),

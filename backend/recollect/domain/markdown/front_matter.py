@@ -130,7 +130,9 @@ def _yaml_escape(match: re.Match[str]) -> str:
 Scalar = str | int | bool | None
 FORMAT_VERSION = 1
 READABLE_VERSION = 2
-"""Of transcripts and entries: what only we need is in comments. Version 1 of these is read, too."""
+"""Of transcripts: what only we need is in comments. Version 1 is read, too."""
+ENTRIES_VERSION = 3
+"""Of entries: a sentence is its heading alone. Earlier versions, which quote every text, are read, too."""
 
 _plain = re.compile(r"[^\W\d_](?:[\w./@ -]*\w)?").fullmatch
 _whole_number = re.compile(r"0|-?[1-9][0-9]{0,17}").fullmatch

@@ -1,8 +1,9 @@
 """Sections: the form that turns and entries share. Text is in block quotes, so nothing inside can end it."""
 
 import re
-from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import takewhile
 from typing import Any, TypeVar
 
 from recollect.domain.markdown.front_matter import (
@@ -83,6 +84,14 @@ class Section:
     quoted_at: list[int] = field(default_factory=list)
     """The line numbers of the quoted lines."""
     problems: list[Problem] = field(default_factory=list)
+    head: int | None = None
+    """How many of the properties come before a blank or stray line; None: all do."""
+    other_at: int | None = None
+    """The first line after that, or after the text, with a property that was given before: another section's."""
+    strays: list[Problem] = field(default_factory=list)
+    """Lines between heading and text that are neither a property nor quoted."""
+    is_heading: bool = False
+    """Its text is its heading."""
 
     @property
     def text(self) -> str:
@@ -90,6 +99,25 @@ class Section:
 
     def report(self, line: int, message: str) -> None:
         self.problems.append(Problem(line, message))
+
+    def close(self) -> None:
+        """Report what is wrong with it as a section that has a text."""
+        self.problems[:0] = self.strays
+        if not self.quoted:
+            self.report(self.line, "the text (a block quote) is missing")
+
+    def as_heading(self, ours: Collection[str]) -> "Section":
+        """The heading with the properties that follow at once, and with those of `ours` below: all else is a person's."""
+        head, below = self.properties[: self.head], [] if self.head is None else self.properties[self.head :]
+        if self.quoted and self.other_at is not None:
+            self.report(self.other_at, "the heading above this line is missing")
+        kept = [each for each in below if each.key in ours and each.line < (self.other_at or each.line + 1)]
+        return replace(self, properties=head + kept, quoted=[], is_heading=True)
+
+    def meets(self, line: int, key: str) -> None:
+        """A property comes where none should."""
+        if self.other_at is None and any(each.key == key for each in self.properties):
+            self.other_at = line
 
     def problems_of(self, anchor: str) -> list[Problem]:
         return [Problem(problem.line, problem.message, anchor) for problem in self.problems]
@@ -131,17 +159,17 @@ def _read_hidden(number: int, comment: str, known: Collection[str]) -> list[Prop
     return properties if len(properties) == len(found) else None
 
 
-def read_body(text: str, first_line: int, *, hidden: Collection[str] = ()) -> Body:
+def read_body(text: str, first_line: int, *, hidden: Collection[str] = (), close: bool = True) -> Body:
     """Sections, comments and stray lines of a file, from `first_line` on.
 
-    A comment before the text of a section whose keys are all `hidden` ones holds properties of the section.
+    A comment before the text of a section whose keys are all `hidden` ones holds properties of the section. With
+    `close` a section without a text is damaged.
     """
     reader = _BodyReader(hidden)
     for number, line in enumerate(text.removeprefix("\ufeff").split("\n")[first_line - 1 :], first_line):
         reader.take(number, line)
-    for section in reader.body.sections:
-        if not section.quoted:
-            section.report(section.line, "the text (a block quote) is missing")
+    for section in reader.body.sections if close else ():
+        section.close()
     return reader.body
 
 
@@ -217,9 +245,12 @@ class _BodyReader:
             self._take_comment(number, line)
         elif not line:
             self._end_text()
+            self._end_head()
         elif section and line[0] == ">":
             self._take_quoted(section, number, raw)
         elif section and not section.quoted and (found := _property(line)):
+            if section.head is not None:
+                section.meets(number, found[1])
             section.properties.append(Property(number, found[1], found[2] or ""))
         else:
             self._take_stray(number, line)
@@ -243,6 +274,10 @@ class _BodyReader:
         if self._section and self._section.quoted and self._ended_after is None:
             self._ended_after = len(self._section.quoted)
 
+    def _end_head(self) -> None:
+        if (section := self._section) and section.properties and section.head is None:
+            section.head = len(section.properties)
+
     def _take_quoted(self, section: Section, number: int, raw: str) -> None:
         if self._ended_after is not None and not self._resumed:
             self._resumed = True
@@ -251,15 +286,44 @@ class _BodyReader:
         section.quoted_at.append(number)
 
     def _take_stray(self, number: int, line: str) -> None:
-        section = self._section
-        if section and self._ended_after is not None and _property(line):
+        section, found = self._section, _property(line)
+        if section and self._ended_after is not None and found:
             # Properties come before a text. A heading is missing here, so none of this is ours.
             del section.quoted[self._ended_after :]
             del section.quoted_at[self._ended_after :]
+            if self._resumed:
+                section.problems.pop()
             self._open(None)
+        elif section and found:
+            section.meets(number, found[1])
         if number != self._last_stray + 1:
             if section is self._section and section and self._ended_after is None:
-                section.report(number, "this line is neither a property nor quoted with >")
+                section.strays.append(Problem(number, "this line is neither a property nor quoted with >"))
             else:
                 self.body.problems.append(Problem(number, "this line belongs to nothing"))
         self._last_stray = number
+        self._end_head()
+
+
+def lines_of(text: str) -> list[str]:
+    """Each with the newline that ends it."""
+    *whole, rest = text.split("\n")
+    return [f"{line}\n" for line in whole] + ([rest] if rest else [])
+
+
+def newline_of(lines: Sequence[str]) -> str:
+    return "\r\n" if lines and lines[0].endswith("\r\n") else "\n"
+
+
+def is_blank(line: str) -> bool:
+    return not line.strip()
+
+
+def is_heading_line(line: str) -> bool:
+    return line.startswith("## ") and not is_blank(line[2:])
+
+
+def quotes_below(lines: Sequence[str], begin: int) -> list[int]:
+    """Where quoted lines are before the next heading."""
+    below = takewhile(lambda number: not is_heading_line(lines[number]), range(begin, len(lines)))
+    return [number for number in below if lines[number].startswith(">")]

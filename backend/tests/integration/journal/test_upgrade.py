@@ -39,11 +39,29 @@ My own line.
 > Marta lives in Porto.
 
 ## Ann has a sister. ^fa-2
-- when: 2026-05-08T14:05:00Z
+- when: in May
 - by: facts, qwen3-8b
 
-Ann has a sister, without a quote sign.
+> Ann has a sister.
 """
+PLANS = "default/users/ann/foresight/2026-05-08.md"
+SECOND_PLANS = """\
+---
+recollect: 2
+kind: foresight
+owner: users/ann
+---
+
+## Marta starts in Porto. ^fo-1
+- when: 2026-05-08T14:03:00Z
+- about: 2026-06-01T00:00:00.000Z
+%% by: foresight, qwen3-8b %%
+
+> Marta starts in Porto.
+
+My own line.
+"""
+"""As version 2 quoted every text."""
 LINKS = re.compile(rb"%%(?: \[\[[^\]]+\]\])+\n")
 """To memories, which the old home has none of."""
 QUIET: Json = {"embedding": {"kind": "none"}, "llm": {"discover": False}}
@@ -55,14 +73,16 @@ def contents(folder: Path) -> dict[str, bytes]:
 
 @pytest.fixture
 async def old_home(tmp_path: Path) -> Path:
-    """A home whose vault version 1 wrote, a person's lines among it."""
+    """A home whose vault versions 1 and 2 wrote, a person's lines among it."""
     home = tmp_path / "home"
     shutil.copytree(FIRST_VERSION, home / "vault")
-    facts = home / "vault" / FACTS
-    facts.parent.mkdir(parents=True)
-    facts.write_text(OLD_FACTS, encoding="utf-8")
+    old = {FACTS: OLD_FACTS, PLANS: SECOND_PLANS}
+    for path, text in old.items():
+        (home / "vault" / path).parent.mkdir(parents=True)
+        (home / "vault" / path).write_text(text, encoding="utf-8")
     await rebuild_home(Settings(home=home, **QUIET), open_home)
-    assert contents(home / "vault") == contents(FIRST_VERSION) | {FACTS: OLD_FACTS.encode()}
+    written = {path: text.encode() for path, text in old.items()}
+    assert contents(home / "vault") == contents(FIRST_VERSION) | written
     return home
 
 
@@ -80,7 +100,7 @@ async def test_old_files_are_upgraded_once_and_put_back_byte_for_byte(old_home: 
     before = vault_files(old_home)
     entries = read_document(FACTS, OLD_FACTS).intact
     async with opened(old_home, **QUIET) as home:
-        assert await ask(home, "upgrade") == {"files": 3, "current": 0, "left": []}
+        assert await ask(home, "upgrade") == {"files": 4, "current": 0, "left": []}
         after = files(home)
         transcripts = {name: text for name, text in after.items() if "/threads/" in name}
         assert transcripts == {name: LINKS.sub(b"%%\n", text) for name, text in contents(GOLDEN).items()}
@@ -88,10 +108,14 @@ async def test_old_files_are_upgraded_once_and_put_back_byte_for_byte(old_home: 
         assert read_document(FACTS, facts).intact == entries
         assert "aliases: [mine]\n---\n\nMy own line.\n\n## Marta" in facts
         assert "- mood: good\n%% by: facts, qwen3-8b · subject: Marta · category: home %%\n" in facts
+        assert "> Marta" not in facts
+        assert after[PLANS].decode() == SECOND_PLANS.replace("recollect: 2", "recollect: 3").replace(
+            "\n> Marta starts in Porto.\n", ""
+        )
         assert facts.endswith(OLD_FACTS[OLD_FACTS.index("## Ann has") :]), "a damaged section stays"
-        assert await ask(home, "upgrade") == {"files": 0, "current": 3, "left": []}
+        assert await ask(home, "upgrade") == {"files": 0, "current": 4, "left": []}
         assert (await ask(home, "verify"))["problems"] == []
-        assert (await ask(home, "upgrade", undo=True)) == {"files": 3, "current": 0, "left": []}
+        assert (await ask(home, "upgrade", undo=True)) == {"files": 4, "current": 0, "left": []}
         assert files(home) == before
         assert (await ask(home, "verify"))["problems"] == []
         assert not list((old_home / "before-upgrade").rglob("*.md*"))
@@ -112,11 +136,11 @@ async def test_an_upgrade_that_was_cut_off_goes_on_and_can_be_undone_whole(old_h
         with pytest.raises(InterruptedError):
             await home.app.upgrader.upgrade(cut_off)
     async with opened(old_home, **QUIET) as home:
-        assert await ask(home, "upgrade") == {"files": 2, "current": 1, "left": []}
+        assert await ask(home, "upgrade") == {"files": 3, "current": 1, "left": []}
         with pytest.raises(InterruptedError):
             await home.app.upgrader.undo(cut_off)
     async with opened(old_home, **QUIET) as home:
-        assert (await ask(home, "upgrade", undo=True))["files"] == 2
+        assert (await ask(home, "upgrade", undo=True))["files"] == 3
         assert files(home) == before
 
 
@@ -144,10 +168,12 @@ async def test_hand_edits_before_and_after_an_upgrade_are_kept(old_home: Path) -
         assert "recollect: 2\n" in upgraded
         assert "- edited: yes\n\n> My brother Max is moving" in upgraded
         facts = old_home / "vault" / FACTS
-        facts.write_text(facts.read_text().replace("> Marta lives", "> Marta still lives"), encoding="utf-8")
+        facts.write_text(
+            facts.read_text().replace("## Marta lives", "## Marta still lives"), encoding="utf-8"
+        )
         result = await ask(home, "upgrade", undo=True)
         assert [left.partition(":")[0] for left in result["left"]] == [FACTS]
-        assert "> Marta still lives in Porto." in facts.read_text(encoding="utf-8")
+        assert "## Marta still lives in Porto. ^fa-1" in facts.read_text(encoding="utf-8")
         assert (await ask(home, "verify"))["problems"] == []
 
 

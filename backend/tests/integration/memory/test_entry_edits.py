@@ -21,7 +21,7 @@ async def house(tmp_path: Path) -> AsyncIterator[House]:
 
 async def test_a_persons_words_are_theirs_and_their_file_is_left_alone_for_a_while(house: House) -> None:
     await house.put(fact(1), fact(2))
-    await house.edit(TODAY, "> Ann likes number 1.", "> Ann loves number 1.")
+    await house.edit(TODAY, "## Ann likes number 1.", "## Ann loves number 1.")
     known = await house.got("fa-1")
     assert (known.entry.text, known.is_edited, known.cell, known.sources) == (
         "Ann loves number 1.",
@@ -32,7 +32,8 @@ async def test_a_persons_words_are_theirs_and_their_file_is_left_alone_for_a_whi
     assert "edited" not in house.read(TODAY)
     await house.work(SETTLED)
     assert re.search(
-        r" · edited: yes · corrected: 20\S+Z · cell: c-1 %%\n\n> Ann loves number 1\.", house.read(TODAY)
+        r"## Ann loves number 1\. \^fa-1\n.*\n.*\n%% .* · edited: yes · corrected: 20\S+Z · cell: c-1 %%\n\n## ",
+        house.read(TODAY),
     )
     assert not (await house.got("fa-2")).is_edited
     assert [past.actor for past in await house.entries.history("default", "fa-1")] == ["person"]
@@ -126,14 +127,14 @@ async def test_a_damaged_section_is_reported_and_stays_while_its_neighbours_are_
     house: House,
 ) -> None:
     await house.put(fact(1), fact(2))
-    broken = house.read(TODAY).replace("> Ann likes number 1.", "Ann likes number 1.")
-    await house.save(TODAY, broken.replace("> Ann likes number 2.", "> Ann loves it."), wait=SETTLED)
+    broken = house.read(TODAY).replace("- when: ", "- when: around ", 1)
+    await house.save(TODAY, broken.replace("## Ann likes number 2.", "## Ann loves it."), wait=SETTLED)
     assert (await house.got("fa-1")).entry == fact(1).entry
     assert (await house.got("fa-2")).entry.text == "Ann loves it."
     assert house.reports.unreadable == 1
     await house.put(fact(3))
-    assert "\nAnn likes number 1.\n" in house.read(TODAY)
-    assert "> Ann likes number 3." in house.read(TODAY)
+    assert "\n- when: around " in house.read(TODAY)
+    assert "## Ann likes number 3." in house.read(TODAY)
 
 
 async def test_a_damaged_section_that_has_to_be_written_over_is_kept_beside(house: House) -> None:
@@ -141,13 +142,28 @@ async def test_a_damaged_section_that_has_to_be_written_over_is_kept_beside(hous
     whole = house.read(TODAY)
     for _ in range(2):
         await house.save(TODAY, whole, wait=SETTLED)
-        await house.edit(TODAY, "> Ann likes number 1.", "Ann likes number 1.", wait=SETTLED)
+        await house.edit(TODAY, "- when: ", "- when: around ", wait=SETTLED)
     assert (await house.got("fa-1")).revision == 1  # Mended, it was unchanged.
     broken = house.read(TODAY)
     await house.put(replace(await house.got("fa-1"), entry=fact(1, "Ann likes one.").entry))
     beside = [path for path in list(house.vault.files) if ".conflict-" in path]
     assert [house.read(path) for path in beside] == [broken]
-    assert "> Ann likes one." in house.read(TODAY)
+    assert "## Ann likes one." in house.read(TODAY)
+
+
+async def test_a_quote_below_a_sentence_is_its_text_and_without_it_the_heading_is(house: House) -> None:
+    await house.put(fact(1), fact(2))
+    await house.edit(
+        TODAY, "cell: c-1 %%\n\n", "cell: c-1 %%\n\n> Ann likes one.\n> And two.\n\n", wait=SETTLED
+    )
+    known = await house.got("fa-1")
+    assert (known.entry.title, known.entry.text) == ("Ann likes one.", "Ann likes one.\nAnd two.")
+    assert "\n> Ann likes one.\n> And two.\n" in house.read(TODAY)
+    await house.edit(TODAY, "> Ann likes one.\n> And two.\n", "", wait=SETTLED)
+    assert (await house.got("fa-1")).entry.text == "Ann likes one."
+    assert ">" not in house.read(TODAY)
+    assert (await house.got("fa-2")).revision == 1
+    assert await house.is_sound()
 
 
 async def test_a_section_without_an_id_is_an_entry_of_the_persons(house: House) -> None:

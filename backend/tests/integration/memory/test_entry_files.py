@@ -81,7 +81,7 @@ async def test_an_entry_whose_day_changes_moves_to_the_file_of_that_day(house: H
 
 async def test_what_a_person_and_the_journal_changed_at_once_is_all_there(house: House) -> None:
     await house.put(fact(1), fact(2), fact(3))
-    house.vault.files[TODAY] = house.read(TODAY).replace("> Ann likes number 1.", "> Ann loves number 1.")
+    house.vault.files[TODAY] = house.read(TODAY).replace("## Ann likes number 1.", "## Ann loves number 1.")
     await house.put(
         replace(await house.got("fa-2"), entry=fact(2, "Ann likes two.").entry), fact(4), work=False
     )
@@ -102,13 +102,13 @@ async def test_what_a_person_and_the_journal_changed_at_once_is_all_there(house:
 
 async def test_where_both_changed_one_entry_the_person_wins_and_the_other_is_history(house: House) -> None:
     await house.put(fact(1))
-    house.vault.files[TODAY] = house.read(TODAY).replace("> Ann likes number 1.", "> By hand.")
+    house.vault.files[TODAY] = house.read(TODAY).replace("## Ann likes number 1.", "## By hand.")
     await house.put(replace(await house.got("fa-1"), entry=fact(1, "By extraction.").entry))
     await house.work(SETTLED)
     assert await house.texts() == ["By hand."]
     history = await house.entries.history("default", "fa-1")
     assert [past.entry and past.entry.text for past in history] == ["Ann likes number 1.", "By extraction."]
-    assert "> By hand." in house.read(TODAY)
+    assert "## By hand." in house.read(TODAY)
     assert await house.is_sound()
 
 
@@ -143,7 +143,7 @@ async def test_a_person_who_edits_what_was_written_before_we_died_loses_nothing(
     await house.put(fact(1))
     await house.put(fact(2), work=False)
     await house.die_at(house.store, "record", monkeypatch)
-    house.vault.files[TODAY] = house.read(TODAY).replace("> Ann likes number 2.", "> Ann loves two.")
+    house.vault.files[TODAY] = house.read(TODAY).replace("## Ann likes number 2.", "## Ann loves two.")
     await house.work(60_000)
     await house.work(SETTLED)
     assert sorted(await house.texts()) == ["Ann likes number 1.", "Ann loves two."]
@@ -153,7 +153,7 @@ async def test_a_person_who_edits_what_was_written_before_we_died_loses_nothing(
 
 async def test_the_vault_alone_brings_the_entries_back(house: House) -> None:
     await house.put(fact(1), fact(2), fact(3, when=START + DAY))
-    await house.edit(TODAY, "> Ann likes number 1.", "> Ann loves number 1.", wait=SETTLED)
+    await house.edit(TODAY, "## Ann likes number 1.", "## Ann loves number 1.", wait=SETTLED)
     before = await house.entries.list_entries("default", ANN)
     await house.journal.database.write(lambda connection: forget_entries_of(connection, "default", ANN))
     await house.journal.execute("DELETE FROM written_files")  # As in a new journal.

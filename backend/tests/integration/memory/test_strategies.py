@@ -412,7 +412,7 @@ async def test_a_fact_that_a_person_corrects_in_its_file_says_it_once_and_on_the
     await remember(home, "t1", said(), user_id="ann")
     nurse = await fact(home, "ann works as a nurse.")
     file = tmp_path / "vault" / nurse.path
-    text = file.read_text().replace("> ann works as a nurse.", "> ann works as a midwife.")
+    text = file.read_text().replace("## ann works as a nurse.", "## ann works as a midwife.")
     file.write_text(text, encoding="utf-8")
     await eventually(lambda: shows(home, "midwife"))
     known = await fact(home, "ann works as a midwife.")

@@ -16,7 +16,7 @@ from recollect.domain.markdown.entry_file import (
     section_digest,
 )
 from recollect.domain.model import MAX_TIMESTAMP, Entry
-from tests.unit.awkward_text import texts, unhurried, words
+from tests.unit.awkward_text import entries_of, texts, unhurried, words
 
 DESIGN_SAMPLE = """\
 ---
@@ -42,11 +42,8 @@ MARTA = Entry(
     by="episode, qwen3-8b",
 )
 
-_entries = st.builds(
-    Entry,
+_entries = entries_of(
     entry_id=words,
-    title=texts,
-    text=texts,
     when=st.integers(0, MAX_TIMESTAMP),
     sources=st.lists(st.just("threads/t1/0001#^t-12") | texts, max_size=3).map(tuple),
     by=texts,
@@ -114,7 +111,7 @@ def test_the_sample_in_the_design_is_read() -> None:
 
 
 def test_an_entry_is_written_with_what_only_we_need_in_a_comment() -> None:
-    shown = DESIGN_SAMPLE.replace("recollect: 1", "recollect: 2").replace(
+    shown = DESIGN_SAMPLE.replace("recollect: 1", "recollect: 3").replace(
         "- by: episode, qwen3-8b", "%% by: episode, qwen3-8b %%"
     )
     assert render_entries("episodes", "users/ann", (MARTA,)) == shown
@@ -143,13 +140,71 @@ def test_an_entry_has_at_most_three_lines_of_ours_and_all_of_a_persons() -> None
         assert (document.entries, document.problems) == ((entry,), ())
 
 
-def test_a_section_that_version_1_wrote_is_known_as_ours() -> None:
+SENTENCE = replace(MARTA, entry_id="fa-1", title="Marta lives in Porto.", text="Marta lives in Porto.")
+
+
+def test_a_sentence_is_its_heading_and_a_text_that_no_heading_can_hold_is_quoted() -> None:
+    assert render_entry(SENTENCE) == (
+        "## Marta lives in Porto. ^fa-1\n"
+        "- when: 2026-05-08T14:03:00Z\n"
+        "- from: [[threads/t1/0001#^t-12]] [[threads/t1/0001#^t-13]]\n"
+        "%% by: episode, qwen3-8b %%\n"
+    )
+    for text in ("Two\nlines.", "2^3", '"Quoted"', " indented", "100 %% sure"):
+        for changed in (replace(SENTENCE, text=text), replace(SENTENCE, title=text, text=text)):
+            assert render_entry(changed).endswith("\n> " + text.replace("\n", "\n> ") + "\n")
+    assert "\n> " in render_entry(replace(SENTENCE, entry_id="ep-1"))
+
+
+def test_a_section_that_an_earlier_version_wrote_is_known_as_ours() -> None:
     """Else a person's change of its neighbour would bring its old words back."""
     section = DESIGN_SAMPLE[DESIGN_SAMPLE.index("## ") :]
     digest = hashlib.sha256(section.encode()).hexdigest()[:24]
     assert is_filed(MARTA, {digest})
     assert is_filed(MARTA, {section_digest(MARTA)})
+    second = render_entry(SENTENCE) + "\n> Marta lives in Porto.\n"
+    assert is_filed(SENTENCE, {hashlib.sha256(second.encode()).hexdigest()[:24]})
     assert not is_filed(replace(MARTA, text="Another."), {digest, section_digest(MARTA)})
+
+
+HEAD = "---\nrecollect: 3\nkind: facts\nowner: users/ann\n---\n\n"
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("%%\n", "%%\n\n> Marta lives in Porto.\n"),
+        ("^fa-1\n", "^fa-1\n\n"),
+        ("\n%% by", "\n\n%% by"),
+        ("%%\n", "%%\n\nMy own words.\n\n- tea: green\n- when: always\n- until: never\n"),
+        ("\n- from", "\n\n- from"),
+        ("%%\n", "%%\nMy own words.\n"),
+        ("%%\n", "%%\n\n# Home ^profile-home\n"),
+    ],
+)
+def test_a_sentence_is_read_however_people_and_their_tools_lay_it_out(old: str, new: str) -> None:
+    document = read_document("", HEAD + render_entry(SENTENCE).replace(old, new))
+    assert (document.entries, document.problems) == ((SENTENCE,), ())
+
+
+def test_a_section_whose_heading_is_lost_does_not_become_the_text_of_the_sentence_above() -> None:
+    lost = render_entry(replace(MARTA, entry_id="fa-2")).partition("\n")[2]
+    document = read_document("", f"{HEAD}{render_entry(SENTENCE)}\n{lost}")
+    assert document.entries == (SENTENCE,)
+    assert document.damaged == {"fa-1"}
+
+
+def test_only_a_sentence_may_be_without_a_quoted_text() -> None:
+    document = read_document("", HEAD + render_entry(SENTENCE).replace("^fa-1", "^ep-1"))
+    assert document.damaged == {"ep-1"}
+
+
+@pytest.mark.parametrize(("version", "lines"), [("1", [12]), ("2", [12]), ("3", [])])
+def test_where_every_text_was_quoted_one_that_is_not_is_reported(version: str, lines: list[int]) -> None:
+    text = HEAD.replace("3", version) + render_entry(SENTENCE) + "\nMarta lives in Lisbon.\n"
+    document = read_document("", text)
+    assert document.intact == {"fa-1": SENTENCE}
+    assert [problem.line for problem in document.problems] == lines
 
 
 def test_a_comment_with_a_key_of_its_own_is_a_persons() -> None:
@@ -193,7 +248,7 @@ def test_lines_that_a_person_adds_to_an_entry_are_its_extras() -> None:
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
-        ("recollect: 1", "recollect: 3", "format version 3 (recollect); this code reads version 2"),
+        ("recollect: 1", "recollect: 4", "format version 4 (recollect); this code reads version 3"),
         ("kind: episodes\n", "", "no kind"),
         ("owner: users/ann\n", "", "no owner"),
     ],

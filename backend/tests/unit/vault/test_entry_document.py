@@ -11,10 +11,15 @@ from recollect.domain.markdown.entry_document import (
     read_document,
     splice,
 )
-from recollect.domain.markdown.entry_file import render_entries, render_entry, section_digest
+from recollect.domain.markdown.entry_file import (
+    render_entries,
+    render_entry,
+    render_first_version,
+    section_digest,
+)
 from recollect.domain.markdown.front_matter import Problem
 from recollect.domain.model import MAX_TIMESTAMP, Entry
-from tests.unit.awkward_text import texts, unhurried, words
+from tests.unit.awkward_text import entries_of, texts, unhurried, words
 
 PATH = "default/users/ann/facts/2026-05-08.md"
 KIND, OWNER = "facts", "users/ann"
@@ -37,11 +42,8 @@ def spliced(text: str | None, *entries: Entry, gone: tuple[str, ...] = ()) -> st
     return splice(text, KIND, OWNER, entries, gone, path=PATH)
 
 
-_entries = st.builds(
-    Entry,
+_entries = entries_of(
     entry_id=words.filter(bool),
-    title=texts,
-    text=texts,
     when=st.integers(0, 5) | st.integers(0, MAX_TIMESTAMP),
     sources=st.lists(st.just(LINK) | texts, max_size=2).map(tuple),
     by=texts,
@@ -142,9 +144,15 @@ def test_any_text_at_all_takes_in_entries_and_keeps_its_lines(foreign: str, entr
         written(CAT, DOG) + "\n\n\nMy own words at the end, without a newline",
         written(CAT, DOG).replace("\n## ", "\n%% look here %%\n\n### mine\n\n## "),
         written(CAT, DOG).replace("%% by: facts, rules %%\n", "%%  by: facts, rules   %%  \n"),
-        written(CAT, DOG)
-        .replace("%% by: facts, rules %%\n", "- by: facts, rules\n")
-        .replace(": 2", ": 1", 1),
+        "".join(
+            [written().replace("recollect: 3", "recollect: 1")]
+            + [f"\n{render_first_version(each)}" for each in (CAT, DOG)]
+        ),
+        written(CAT, DOG).replace("rules %%\n", "rules %%\n\nmine\n\n- tea: green\n"),
+        "".join(
+            [written().replace("recollect: 3", "recollect: 2")]
+            + [f"\n{render_entry(each, quoted=True)}" for each in (CAT, DOG)]
+        ),
         written(DOG, CAT),
         "\n".join(line + "  " for line in written(CAT, DOG).split("\n")).replace("  \n", "\n"),
     ],
@@ -155,8 +163,8 @@ def test_a_file_that_says_the_same_is_left_byte_for_byte(theirs: str) -> None:
 
 def test_one_changed_entry_changes_its_own_section_alone() -> None:
     theirs = written(CAT, DOG, OWL).replace("\n## Cleo", "\nmine\n\n## Cleo").replace("\n", "\r\n")
-    bigger = replace(DOG, text="Bob has a big dog.")
-    assert spliced(theirs, CAT, bigger, OWL) == theirs.replace("> Bob has a dog.", "> Bob has a big dog.")
+    bigger = replace(DOG, title="Bob has a big dog.", text="Bob has a big dog.")
+    assert spliced(theirs, CAT, bigger, OWL) == theirs.replace("## Bob has a dog.", "## Bob has a big dog.")
 
 
 def test_a_new_entry_stands_where_its_time_puts_it() -> None:
@@ -176,15 +184,54 @@ def test_sections_whose_ids_nobody_names_are_a_persons_and_stay() -> None:
 
 
 def test_what_a_person_wrote_within_a_section_stays_below_it() -> None:
-    theirs = written(CAT, DOG).replace("rules %%\n\n> Ann", "rules %%\nhm?\n\n> Ann")
-    text = spliced(theirs, replace(CAT, text="Ann has two cats."), DOG)
-    assert text == written(replace(CAT, text="Ann has two cats."), DOG).replace(
-        "> Ann has two cats.\n", "> Ann has two cats.\n\nhm?\n"
+    before, after = (replace(CAT, text=f"Ann has two cats.\n{name}") for name in ("Mia.", "Mia and Tom."))
+    theirs = written(before, DOG).replace("rules %%\n\n> Ann", "rules %%\nhm?\n\n> Ann")
+    expected = written(after, DOG).replace("> Mia and Tom.\n", "> Mia and Tom.\n\nhm?\n")
+    assert spliced(theirs, after, DOG) == expected
+    theirs = written(CAT, DOG).replace("rules %%\n\n## Bob", "rules %%\nhm?\n\n## Bob")
+    fat = replace(CAT, title="Ann has a fat cat.", text="Ann has a fat cat.")
+    assert spliced(theirs, fat, DOG) == written(fat, DOG).replace("%%\n\n## Bob", "%%\n\nhm?\n\n## Bob")
+
+
+def test_a_sentence_above_a_persons_own_quote_keeps_its_text_quoted() -> None:
+    """Else theirs would become its text."""
+    theirs = (
+        written(DOG)
+        .replace("rules %%\n", "rules %%\n\n> Bob has a dog.\n\n- mine: yes\n\n> My own.\n")
+        .replace("recollect: 3", "recollect: 2")
     )
+    bigger = replace(DOG, title="Bob has a big dog.", text="Bob has a big dog.")
+    text = spliced(theirs, bigger)
+    assert text == theirs.replace("Bob has a dog.", "Bob has a big dog.").replace(": 2", ": 3", 1)
+    assert read_document(PATH, text).intact == {"fa-2": bigger}
+
+
+def test_a_persons_quote_above_a_list_of_theirs_damages_nothing() -> None:
+    long = replace(CAT, text="Ann has a cat.\nIt is fat.")
+    theirs = written(long) + "\n> mine\n- mine: yes\n"
+    assert read_entry_file(PATH, theirs) == ((long,), ())
+
+
+def test_a_sentence_goes_into_a_file_of_an_older_version_in_which_a_person_wrote() -> None:
+    old = written(CAT).replace("recollect: 3", "recollect: 2") + "\n> Ann has a cat.\n\nmine\n"
+    assert spliced(old, CAT) == old
+    text = spliced(old, CAT, DOG)
+    assert text == old.replace(": 2", ": 3", 1) + "\n" + render_entry(DOG)
+    assert read_document(PATH, text).problems == ()
+
+
+def test_a_restyled_file_quotes_no_sentence_and_one_changed_section_is_written_in_todays_form() -> None:
+    old = "".join(
+        [written().replace("recollect: 3", "recollect: 2")]
+        + [f"\n{render_entry(each)}\n> {each.text}\n" for each in (CAT, DOG)]
+    )
+    assert splice(old, KIND, OWNER, [CAT, DOG], (), path=PATH, restyle=True) == written(CAT, DOG)
+    fat = replace(CAT, title="Ann has a fat cat.", text="Ann has a fat cat.")
+    assert spliced(old, fat, DOG) == written(fat, DOG) + "\n> Bob has a dog.\n"
 
 
 def test_a_section_that_is_not_to_be_touched_stays_damaged() -> None:
-    theirs = written(CAT, DOG).replace("> Ann has a cat.", "Ann has a cat.")
+    theirs = written(CAT, DOG).replace("14:03", "noon", 1)
     text = splice(theirs, KIND, OWNER, [CAT, DOG, OWL], (), path=PATH, untouched=["fa-1"])
     assert text == theirs + "\n" + render_entry(OWL)
     assert read_document(PATH, text).damaged == {"fa-1"}
@@ -229,7 +276,7 @@ def test_sections_that_say_the_same_without_ids_are_told_apart() -> None:
 def test_a_section_without_a_quoted_text_is_reported_and_no_entry() -> None:
     entries, problems = read_entry_file(PATH, written(CAT) + "\n## My list\n\nmilk\n")
     assert entries == (CAT,)
-    assert {problem.line for problem in problems} == {14, 16}
+    assert {problem.line for problem in problems} == {12, 14}
 
 
 def test_only_what_we_put_at_the_head_is_bare() -> None:
