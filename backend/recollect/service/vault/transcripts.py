@@ -223,7 +223,8 @@ class Transcriber:
                 return
             ours |= {found.digest}
             if await self.store.is_old_copy(_path(state, part), *found.digests):
-                self.reports.old_copy_replaced(_path(state, part))
+                if not await self._is_being_forgotten(_path(state, part), found):
+                    self.reports.old_copy_replaced(_path(state, part))
                 continue
             await self._apply_edits(state, part, found)
             newest = await self.store.state(state.thread.ref)
@@ -234,6 +235,10 @@ class Transcriber:
             state = newest
             turns = await self.store.turns(state.thread.ref, part.first_position, _last(part, turns))
         await self._write(state, part, turns, ours, insist=True)
+
+    async def _is_being_forgotten(self, path: str, found: VaultFile) -> bool:
+        """Whether it is the file of a forgotten thread whose id is in use again before its purge ran."""
+        return await self.store.is_deleted(path, *found.digests) and await self.store.is_purging()
 
     async def _apply_edits(self, state: TranscriptState, part: StoredPart, found: VaultFile) -> None:
         """Bring the journal up to what a person wrote; what it can't hold is kept as a conflict file.

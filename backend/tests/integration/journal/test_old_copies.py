@@ -1,5 +1,6 @@
 """An old copy of the vault that is put back is no edit: nothing is lost, reverted, or back that was deleted since."""
 
+import asyncio
 import json
 import shutil
 from collections.abc import AsyncIterator, Iterable
@@ -10,7 +11,8 @@ import pytest
 
 from recollect.app import open_home
 from recollect.domain.images import data_url, image_name, reference
-from recollect.domain.model import NOTE_BYTES
+from recollect.domain.model import NOTE_BYTES, ThreadRef
+from recollect.domain.vault_file import TranscriptState
 from recollect.service.operations import files_to_back_up
 from recollect.service.rebuild import rebuild_home
 from recollect.settings import Settings
@@ -526,3 +528,36 @@ async def test_a_conflict_copy_goes_with_the_memory_that_is_deleted(tmp_path: Pa
         await home.drain()
         assert not any(copy.exists() for copy in copies)
         assert (await verified(home, forgotten=True))["problems"] == []
+
+
+async def test_a_thread_that_is_used_again_before_its_files_went_is_no_old_copy(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    written = tmp_path / "home/vault/default/users/ann/threads/t1/0001.md"
+    async with opened(tmp_path / "home") as home:
+
+        async def say(text: str, prefix: str) -> None:
+            messages = said([("user", text)], prefix=prefix)
+            await tell(home, "POST", "memory/add", {**ANN, "session_id": "t1", "messages": messages})
+
+        await say("I live in Berlin.", "m")
+        await eventually(written.is_file)
+        store = home.app.transcriber.store
+        state, begun, may_go_on = store.state, asyncio.Event(), asyncio.Event()
+
+        async def waits(thread: ThreadRef) -> TranscriptState | None:
+            begun.set()
+            await may_go_on.wait()
+            return await state(thread)
+
+        monkeypatch.setattr(store, "state", waits)
+        await say("I like parks.", "n")
+        await begun.wait()
+        forgetting = asyncio.create_task(tell(home, "DELETE", "threads/t1", user_id="ann"))
+        await eventually(home.app.transcripts.is_purging)
+        await say(f"I love {WORD} soup.", "o")
+        may_go_on.set()
+        await forgetting
+        await eventually(lambda: written.is_file() and WORD in written.read_text())
+        assert (await home.client.get("/health")).json()["degraded"] == []
+        assert "Berlin" not in written.read_text()
