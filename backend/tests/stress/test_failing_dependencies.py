@@ -157,6 +157,7 @@ async def is_answered(talkers: Talkers) -> bool:
     return statuses(await talkers.chat(1)) == {"complete"}
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(600)
 async def test_a_rewriter_that_fails_or_is_slow_is_done_without_and_the_receipt_says_so(
     server: Server, model: MortalModel, figures: Figures, size: Size
@@ -286,7 +287,9 @@ class FlakyRecall:
 
 
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize("seconds", [0.0, SLOW], ids=["failing", "slow"])
+@pytest.mark.parametrize(
+    "seconds", [0.0, pytest.param(SLOW, marks=pytest.mark.slow)], ids=["failing", "slow"]
+)
 async def test_recall_that_fails_or_is_slow_is_done_without_and_the_receipt_says_so(
     tmp_path: Path,
     model: MortalModel,

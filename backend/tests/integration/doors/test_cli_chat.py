@@ -243,6 +243,7 @@ def _converse(home: Path, model: StandInModel, settings: dict[str, str]) -> None
     assert sorted(thread["turn_count"] for thread in stored) == [4, 6]
 
 
+@pytest.mark.slow
 def test_a_second_ctrl_c_leaves_though_the_server_hangs(
     server: Server, model: StandInModel, settings: dict[str, str], thread: str
 ) -> None:

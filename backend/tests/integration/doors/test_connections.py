@@ -149,6 +149,7 @@ class TestTime:
         with unread(strict) as client:
             assert is_closed(client, 20_000)
 
+    @pytest.mark.slow
     def test_a_client_that_reads_slowly_gets_all_of_its_answer(self, fair: Server) -> None:
         size = int(fair.client.get("/openapi.json").headers["content-length"])
         with unread(fair, 2) as client:

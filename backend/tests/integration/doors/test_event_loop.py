@@ -140,6 +140,7 @@ async def test_a_text_of_thirty_megabytes_is_refused(home: Home, path: str, text
     assert min(pauses) < LONGEST
 
 
+@pytest.mark.slow
 async def test_notes_of_very_many_headings(home: Home) -> None:
     """Until search finds them; their owner's texts are in memory. Less strict: no other run can make up for this."""
 

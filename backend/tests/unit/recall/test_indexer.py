@@ -110,6 +110,7 @@ async def test_one_owner_who_cannot_be_written_keeps_no_other_waiting(house: Hou
     assert [house.indexer.words_problem, await house.stored()] == [None, {"mine": True}]
 
 
+@pytest.mark.slow
 async def test_another_users_message_is_indexed_between_the_notes_of_one_who_brings_many(
     house: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:
