@@ -36,6 +36,8 @@ class ChatRequest:
     """The client's Idempotency-Key."""
     time_zone: str | None = None
     max_tokens: int | None = None
+    may_be_shorter: bool = False
+    """`max_tokens` is what the client can take: where the context has no room for so much, the answer gets less."""
     options: JsonObject = field(default_factory=dict)
     choices: int = 1
     system_texts: tuple[str, ...] | None = None
@@ -46,6 +48,13 @@ class ChatRequest:
     """What the receipt keeps for whoever reads the answer again."""
     resent: bytes | None = None
     """Digest of everything sent, for clients that resend their history: the new part differs between retries."""
+
+    def answer_limit(self, usual: int | None, context_tokens: int | None) -> int | None:
+        """The most tokens an answer may have; `usual`, where the request doesn't say."""
+        most = self.max_tokens or usual
+        if not self.may_be_shorter or most is None or context_tokens is None or most <= context_tokens // 2:
+            return most
+        return max(1, context_tokens // 4)
 
     def with_texts(self) -> "ChatRequest":
         """What the parts of a message say in words is its content, too: memory works on that."""

@@ -127,7 +127,9 @@ def _call(call: JsonObject) -> list[object]:
 
 
 def _arguments(arguments: object) -> object:
-    """Some clients re-serialise the JSON of arguments: spaces and order don't count."""
+    """Some clients re-serialise the JSON of arguments: spaces and order don't count, and no text is no arguments."""
+    if not arguments:
+        return {}
     if not isinstance(arguments, str):
         return arguments
     try:

@@ -57,6 +57,19 @@ class Delta:
     """Of its tokens, as OpenAI has them; only where they were asked for. They are not stored."""
 
 
+def signed_thoughts(calls: Sequence[JsonObject]) -> list[JsonObject]:
+    """Anthropic's thoughts before tool calls, as blocks: it wants them back, as they are, with the results."""
+    extra = calls[0].get("extra_content") if calls else None
+    own = extra.get("anthropic") if isinstance(extra, dict) else None
+    blocks = own.get("thinking") if isinstance(own, dict) else None
+    return [block for block in blocks if isinstance(block, dict)] if isinstance(blocks, list) else []
+
+
+def with_thoughts(call: JsonObject, blocks: Sequence[JsonObject]) -> JsonObject:
+    """The first of the calls that follow them keeps them."""
+    return {**call, "extra_content": {"anthropic": {"thinking": list(blocks)}}} if blocks else call
+
+
 @dataclass(frozen=True, slots=True)
 class Usage:
     """Tokens as the backend told; None for what it did not tell."""

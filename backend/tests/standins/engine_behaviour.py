@@ -357,8 +357,10 @@ class Anthropic(Engine):
         blocks = itertools.count()
         if reasoning := exchange.control.get("reasoning"):
             block: dict[str, Any] = {"type": "thinking", "thinking": ""}
-            delta = {"type": "thinking_delta", "thinking": reasoning}
-            yield from self.block(next(blocks), block, [delta])
+            thoughts = [{"type": "thinking_delta", "thinking": reasoning}]
+            if signature := exchange.control.get("signature"):
+                thoughts.append({"type": "signature_delta", "signature": signature})
+            yield from self.block(next(blocks), block, thoughts)
         if exchange.control.get("tool_call"):
             block = {"type": "tool_use", "id": "call_7", "name": "weather", "input": {}}
             deltas = [{"type": "input_json_delta", "partial_json": piece} for piece in ARGUMENTS]

@@ -51,11 +51,11 @@ RULES = (
     Rule("GET /api/v1/whoami", ()),
     Rule("POST /api/v1/threads/[^/]+/cancel|POST /api/v1/jobs/[^/]+/retry", (WRITE,), stores=False),
     Rule("POST /mcp", (), stores=False),  # Until a tool is called: see `act_as`.
-    Rule("POST /v1/(?:chat/completions|responses)", (READ, WRITE)),
+    Rule("POST /v1/(?:chat/completions|responses|messages)", (READ, WRITE)),
     Rule("POST /v1/responses/[^/]+/cancel", (WRITE,), stores=False),
     Rule("(?:GET|HEAD) /v1/(?:responses|conversations)/.*", (READ,), _READ),
     Rule("POST /v1/conversations/[^/]+", (READ, WRITE), _CHANGED),
-    Rule("POST /v1/(?:embeddings|completions)", (READ,)),
+    Rule("POST /v1/(?:embeddings|completions|messages/count_tokens)", (READ,)),
     Rule("POST /api/v1/threads/[^/]+/messages", (READ, WRITE), _CHATTED),
     Rule("POST /api/v1/memory/search", (READ,), _READ),
     Rule("(?:GET|HEAD) /api/v1/(?:memory|threads|users)(?:/.*)?", (READ,), _READ),

@@ -43,7 +43,8 @@ def authenticated(request: Request) -> Caller:
     if known is not None:
         return known
     scheme, _, secret = (header(request, "authorization") or "").partition(" ")
-    given = secret.strip() if scheme.lower() == "bearer" and secret.strip() else None
+    given = secret.strip() if scheme.lower() == "bearer" else None
+    given = given or (header(request, "x-api-key") or "").strip() or None  # As Anthropic's clients send it.
     app: App = request.scope["recollect.app"]
     space = header(request, SPACE_HEADER)  # Percent-encoded: a space may be called anything.
     caller = identify(

@@ -1,4 +1,4 @@
-"""One table from exceptions to HTTP, one envelope for every error, and the same in OpenAI's shape."""
+"""One table from exceptions to HTTP, one envelope for every error, and the same in the shapes of other protocols."""
 
 import json
 import logging
@@ -187,29 +187,26 @@ def in_shape_of(path: str, body: JsonObject, status: int) -> tuple[JsonObject, i
     """A native error's body and status, in the shape of the door at which it is told."""
     if path == MCP:
         return mcp_body(body, status), status
+    if speaks_anthropic(path):
+        return anthropic_body(body, status)
     return openai_body(body, status) if speaks_openai(path) else (body, status)
 
 
 def for_either_door(render: Render) -> Render:
-    """The same error in the shape of the door at which it is told."""
+    """The same error in the shape of the door at which it is told, headers included."""
 
     async def told(request: Request, error: Exception) -> JSONResponse:
         native, path = await render(request, error), request.scope["path"]
-        if path == MCP:
-            return in_mcp_shape(native)
-        return in_openai_shape(native) if speaks_openai(path) else native
+        if path != MCP and not speaks_openai(path):
+            return native
+        body = json.loads(bytes(native.body))
+        shaped, status = in_shape_of(path, body, native.status_code)
+        headers = {name: value for name, value in native.headers.items() if name in _KEPT_HEADERS}
+        if path != MCP and body["error"]["code"] in _NOT_TO_BE_RETRIED:
+            headers |= DO_NOT_RETRY
+        return JSONResponse(shaped, status, headers=headers)
 
     return told
-
-
-def in_openai_shape(native: JSONResponse) -> JSONResponse:
-    """The same error as the native API tells it, headers included."""
-    body = json.loads(bytes(native.body))
-    told, status = openai_body(body, native.status_code)
-    headers = {name: value for name, value in native.headers.items() if name in _KEPT_HEADERS}
-    if body["error"]["code"] in _NOT_TO_BE_RETRIED:
-        headers |= DO_NOT_RETRY
-    return JSONResponse(told, status, headers=headers)
 
 
 def openai_body(native: JsonObject, status: int) -> tuple[JsonObject, int]:
@@ -227,6 +224,50 @@ def openai_body(native: JsonObject, status: int) -> tuple[JsonObject, int]:
         "code": _CODES.get(code, code),
     }
     return {"error": error}, status
+
+
+ANTHROPIC = f"{ROOT}/messages"
+_ANTHROPIC_KINDS = {
+    401: "authentication_error",
+    403: "permission_error",
+    404: "not_found_error",
+    409: "conflict_error",
+    413: "request_too_large",
+    429: "rate_limit_error",
+    503: "overloaded_error",
+    504: "timeout_error",
+}
+
+
+class AnthropicError(BaseModel):
+    type: str
+    message: str
+
+
+class AnthropicErrorAnswer(BaseModel):
+    type: str
+    error: AnthropicError
+
+
+def documented_for_anthropic(*statuses: int) -> dict[int | str, dict[str, Any]]:
+    answer = {"model": AnthropicErrorAnswer, "description": "An error."}
+    return dict.fromkeys(documented_for_openai(*statuses), answer)
+
+
+def speaks_anthropic(path: str) -> bool:
+    """Whether who asks for this path expects errors in Anthropic's shape."""
+    return path == ANTHROPIC or path.startswith(f"{ANTHROPIC}/")
+
+
+def anthropic_body(native: JsonObject, status: int) -> tuple[JsonObject, int]:
+    """The same error in Anthropic's words, and its status there. Its clients know a long prompt by its first words."""
+    told, status = openai_body(native, status)
+    message = told["error"]["message"]
+    if told["error"]["code"] == "context_length_exceeded":
+        message = f"prompt is too long: {message}"
+    usual = "api_error" if status >= 500 else "invalid_request_error"
+    kind = _ANTHROPIC_KINDS.get(status, usual)
+    return {"type": "error", "error": {"type": kind, "message": message}}, status
 
 
 MCP = "/mcp"
@@ -258,10 +299,3 @@ def mcp_body(native: JsonObject, status: int) -> JsonObject:
     data = {name: value for name, value in told.items() if name != "message"}
     error = {"code": _RPC_CODES.get(status, _OWN_RPC_CODE), "message": told["message"], "data": data}
     return {"jsonrpc": "2.0", "id": None, "error": error}
-
-
-def in_mcp_shape(native: JSONResponse) -> JSONResponse:
-    headers = {name: value for name, value in native.headers.items() if name in _KEPT_HEADERS}
-    return JSONResponse(
-        mcp_body(json.loads(bytes(native.body)), native.status_code), native.status_code, headers
-    )

@@ -31,7 +31,7 @@ from recollect.entrypoints.http.access import audited, count_arriving
 from recollect.entrypoints.http.connection import Connection, Connections
 from recollect.entrypoints.http.deps import admit_body
 from recollect.entrypoints.http.direct_route import Shortcut
-from recollect.entrypoints.http.doors import conversations, mcp, responses
+from recollect.entrypoints.http.doors import anthropic, conversations, mcp, responses
 from recollect.entrypoints.http.guard import Guard
 from recollect.entrypoints.http.openai_schemas import LABEL_HEADER, THREAD_HEADER, TURN_HEADER
 from recollect.entrypoints.http.routes import (
@@ -81,6 +81,7 @@ def create_api() -> FastAPI:
         openai,
         responses,
         conversations,
+        anthropic,
         mcp,
         people,
         operations,
@@ -100,7 +101,8 @@ def create_server(app: App) -> Guard:
     api = create_api()
     settings = app.settings
     local = is_loopback(settings.host)
-    routed = Shortcut(api, [*memory.router.routes, *openai.router.routes, *responses.router.routes])
+    direct = (memory, openai, responses, anthropic)
+    routed = Shortcut(api, [route for door in direct for route in door.router.routes])
 
     async def at_home(scope: Scope, receive: Receive, send: Send) -> None:
         scope["recollect.app"], scope["recollect.on_loopback"] = app, local

@@ -14,7 +14,12 @@ from recollect.domain.llm import Delta
 from recollect.domain.long_texts import json_text
 from recollect.entrypoints.http.access import CALLER
 from recollect.entrypoints.http.chat_schemas import ChatAnswer
-from recollect.entrypoints.http.errors import for_either_door, render_known, speaks_openai
+from recollect.entrypoints.http.errors import (
+    for_either_door,
+    render_known,
+    speaks_anthropic,
+    speaks_openai,
+)
 from recollect.entrypoints.http.guard import CLIENT_GONE
 from recollect.errors import InvalidInput, KeyRequired
 from recollect.infra.off_loop import off_loop
@@ -141,7 +146,8 @@ async def _tell_that_key_ended(scope: Scope, receive: Receive, send: Send, *, ha
     if not has_begun:
         await answer(scope, receive, send)
         return
-    name = b"" if speaks_openai(scope["path"]) else b"event: error\n"
+    is_named = speaks_anthropic(scope["path"]) or not speaks_openai(scope["path"])
+    name = b"event: error\n" if is_named else b""
     await send({"type": "http.response.body", "body": name + b"data: " + bytes(answer.body) + b"\n\n"})
 
 

@@ -1,9 +1,10 @@
 """Anthropic's messages: the system text apart, breakpoints where the cache may begin, blocks in place of text."""
 
+import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from recollect.domain.llm import Delta, Finished, Usage
+from recollect.domain.llm import Delta, Finished, Usage, signed_thoughts, with_thoughts
 from recollect.domain.model import JsonObject
 from recollect.infra.backends.dialect import (
     AnswerReader,
@@ -22,6 +23,7 @@ from recollect.infra.backends.dialect import (
 
 VERSION = "2023-06-01"
 DEFAULT_MAX_TOKENS = 4096
+_inline_file = re.compile(r"data:(application/pdf);base64,(.*)", re.DOTALL).fullmatch
 _BREAKPOINT = {"type": "ephemeral"}
 _ANSWER = "answer"
 """The tool whose arguments are the answer where a schema is asked for: this API has schemas for tools alone."""
@@ -69,6 +71,8 @@ class MessageReader(AnswerReader):
         """`answers_by_tool`: the arguments of a tool call are the answer's text."""
         self._answers_by_tool = answers_by_tool
         self._tools: dict[int, int] = {}
+        self._thoughts: dict[int, JsonObject] = {}
+        """By the index of their blocks."""
         self._reason: str | None = None
         self._usage: dict[str, int] = {}
         self._model: str | None = None
@@ -108,7 +112,10 @@ class MessageReader(AnswerReader):
             function = {"name": str(block["name"]), "arguments": ""}
             call_id = str(block["id"])
             call = {"index": self._tools[index], "id": call_id, "type": "function", "function": function}
-            yield Delta(tool_calls=(call,))
+            thoughts = [] if self._tools[index] else list(self._thoughts.values())
+            yield Delta(tool_calls=(with_thoughts(call, thoughts),))
+        elif block.get("type") in ("thinking", "redacted_thinking"):
+            self._thoughts[index] = dict(block)
         elif text := block.get("text"):
             yield Delta(text=str(text))
 
@@ -117,12 +124,19 @@ class MessageReader(AnswerReader):
         if kind == "text_delta":
             yield Delta(text=str(delta["text"]))
         elif kind == "thinking_delta":
+            self._think(index, "thinking", str(delta["thinking"]))
             yield Delta(reasoning=str(delta["thinking"]))
+        elif kind == "signature_delta":
+            self._think(index, "signature", str(delta["signature"]))
         elif kind == "input_json_delta" and self._answers_by_tool:
             yield Delta(text=str(delta["partial_json"]))
         elif kind == "input_json_delta":
             call = {"index": self._tools[index], "function": {"arguments": str(delta["partial_json"])}}
             yield Delta(tool_calls=(call,))
+
+    def _think(self, index: int, name: str, more: str) -> None:
+        block = self._thoughts.setdefault(index, {"type": "thinking"})
+        block[name] = str(block.get(name) or "") + more
 
 
 def _usage(told: dict[str, int]) -> Usage:
@@ -158,8 +172,10 @@ def _blocks(message: JsonObject) -> list[JsonObject]:
         return [
             {"type": "tool_result", "tool_use_id": message.get("tool_call_id"), "content": text_of(message)}
         ]
-    blocks = [block for part in parts_of(message) if (block := _block(part)) is not None]
-    for call in message.get("tool_calls") or ():
+    calls = message.get("tool_calls") or ()
+    blocks = signed_thoughts(calls)
+    blocks += [block for part in parts_of(message) if (block := _block(part)) is not None]
+    for call in calls:
         name = call["function"]["name"]
         blocks.append({"type": "tool_use", "id": call["id"], "name": name, "input": arguments_of(call)})
     return blocks
@@ -173,6 +189,9 @@ def _block(part: JsonObject) -> JsonObject | None:
         else:
             source = {"type": "url", "url": url}
         return {"type": "image", "source": source}
+    file = dict_of(part.get("file"))
+    if part.get("type") == "file" and (found := _inline_file(str(file.get("file_data")))):
+        return {"type": "document", "source": {"type": "base64", "media_type": found[1], "data": found[2]}}
     text = part.get("text")
     return {"type": "text", "text": str(text)} if text else None  # An empty block is refused.
 

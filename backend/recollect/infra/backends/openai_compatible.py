@@ -4,7 +4,7 @@ import hashlib
 from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar
 
-from recollect.domain.llm import BackendFacts, Delta, Finished, Usage, shown_name
+from recollect.domain.llm import BackendFacts, Delta, Finished, Usage, shown_name, signed_thoughts
 from recollect.domain.model import JsonObject
 from recollect.infra.backends.dialect import (
     AnswerReader,
@@ -28,6 +28,8 @@ OWN_FIELDS = frozenset(
     | {"session_id", "cache_prompt", "id_slot", "cache_salt", "prompt_cache_key"}
 )
 """Fields that Recollect sets itself; a caller's options can't override them."""
+_ANTHROPICS = frozenset({"thinking"})
+"""Options that Anthropic alone has."""
 
 
 class OpenAiCompatible(Dialect):
@@ -43,14 +45,14 @@ class OpenAiCompatible(Dialect):
     def payload(self, outgoing: Outgoing) -> JsonObject:
         call = outgoing.call
         body: JsonObject = {} if outgoing.model is None else {"model": outgoing.model}
-        body |= {"messages": list(call.messages), "stream": True}
+        body |= {"messages": [_without_thoughts(message) for message in call.messages], "stream": True}
         if self._takes_stream_options(outgoing):
             body["stream_options"] = {"include_usage": True}
         if call.max_tokens is not None:
             body[self.max_tokens_field] = call.max_tokens
         if call.choices > 1 and self.takes_choices:
             body["n"] = call.choices
-        left_out = OWN_FIELDS | self.unknown_options
+        left_out = OWN_FIELDS | _ANTHROPICS | self.unknown_options
         given = {name: value for name, value in call.options.items() if name not in left_out}
         body |= {self.renamed_options.get(name, name): value for name, value in given.items()}
         thoughts = self.without_thoughts(outgoing) if call.thinks_little else {}
@@ -72,6 +74,15 @@ class OpenAiCompatible(Dialect):
     def _takes_stream_options(self, outgoing: Outgoing) -> bool:
         """An unknown cloud may refuse it, and most tell the counts unasked."""
         return outgoing.local_extras if outgoing.facts.kind == "other" else True
+
+
+def _without_thoughts(message: JsonObject) -> JsonObject:
+    """Anthropic's signed thoughts are its own."""
+    calls = message.get("tool_calls")
+    if not calls or not signed_thoughts(calls):
+        return message
+    first = {name: value for name, value in calls[0].items() if name != "extra_content"}
+    return {**message, "tool_calls": [first, *calls[1:]]}
 
 
 class BatchingServer(OpenAiCompatible):

@@ -24,6 +24,7 @@ from recollect.domain.prompt import (
     prompt_bytes,
 )
 from recollect.errors import ModelUnavailable, RecollectError, TooLarge
+from recollect.infra.backends.port import Backend
 from recollect.infra.off_loop import off_loop
 from recollect.service.chat.context import Known, Recalled, RecallSource, careful_tokens
 from recollect.service.chat.epoch import Draft, Wanted, first_new
@@ -217,8 +218,13 @@ async def _counted(draft: Draft) -> tuple[Prompt, int]:
     """The prompt and its tokens: what the backend said of the last one, and only what is new counted."""
     prompt, known = draft.build(), draft.known_tokens()
     messages = prompt.messages if known is None else prompt.messages[prompt.new_from :]
-    counted = await _tokens_of(draft.wanted, "\n".join(_text_of(message) for message in messages))
-    return prompt, (known or 0) + counted + PER_MESSAGE * len(messages) + image_tokens(messages)
+    return prompt, (known or 0) + await prompt_tokens(draft.wanted.backend, messages)
+
+
+async def prompt_tokens(backend: Backend, messages: Sequence[JsonObject]) -> int:
+    """About how many tokens messages in OpenAI's shape have, with what a template may put around them."""
+    counted = await _counted_by(backend, "\n".join(_text_of(message) for message in messages))
+    return counted + PER_MESSAGE * len(messages) + image_tokens(messages)
 
 
 def _text_of(message: JsonObject) -> str:
@@ -230,9 +236,13 @@ def _text_of(message: JsonObject) -> str:
 
 
 async def _tokens_of(wanted: Wanted, text: str) -> int:
+    return await _counted_by(wanted.backend, text)
+
+
+async def _counted_by(backend: Backend, text: str) -> int:
     """By the backend's tokenizer where it has one."""
     try:
-        return await wanted.backend.count_tokens(text) if text else 0
+        return await backend.count_tokens(text) if text else 0
     except ModelUnavailable:
         return len(text.encode()) // 3
 

@@ -81,7 +81,7 @@ class Housekeeping:
             call = ChatCall(
                 messages=messages,
                 model=request.model or preset.model,
-                max_tokens=request.max_tokens,
+                max_tokens=request.answer_limit(None, facts.context_tokens),
                 options=request.options,
                 choices=request.choices,
                 slot=self.slots.take(backend, facts, _KEY, begins=True),

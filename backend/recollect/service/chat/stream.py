@@ -61,6 +61,8 @@ class Growing:
         )
         call["id"] = fragment.get("id") or call["id"]
         call["type"] = fragment.get("type") or call["type"]
+        if "extra_content" in fragment:
+            call["extra_content"] = fragment["extra_content"]
         given = fragment.get("function") or {}
         function = call["function"]
         call["function"] = {

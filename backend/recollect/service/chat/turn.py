@@ -317,7 +317,7 @@ class Chat:
             model=request.model or preset.model,
             instructions=_instructions(request, preset),
             max_turns=self._max_turns,
-            max_tokens=request.max_tokens or preset.max_tokens,
+            max_tokens=request.answer_limit(preset.max_tokens, facts.context_tokens),
             now=self._clock(),
             time_zone=request.time_zone or preferences.time_zone,
             memory=request.memory,

@@ -1,5 +1,6 @@
 """What each engine is sent, how it is recognised, and what is told of it, against stand-ins of each."""
 
+import json
 from dataclasses import replace
 from typing import Any
 
@@ -8,6 +9,7 @@ import pytest
 from recollect.domain.llm import ChatCall, Delta, Finished, Sent, StreamEvent
 from recollect.errors import ModelRefused
 from recollect.infra.backends.openai_compatible import salt_of
+from recollect.service.chat.stream import Growing
 from tests.standins.standin_engines import (
     CLOUDS,
     Engines,
@@ -200,6 +202,25 @@ async def test_anthropic_gets_system_tools_results_and_images_in_its_own_shape(e
     assert result == {"type": "tool_result", "tool_use_id": "call_7", "content": "rain"}
     assert words == {"type": "text", "text": "And here?"}
     assert image["source"] == {"type": "base64", "media_type": "image/png", "data": PIXEL}
+
+
+async def test_anthropic_gets_its_signed_thoughts_back_and_others_don_t(engines: Engines) -> None:
+    thought = {"type": "thinking", "thinking": "a city", "signature": "c2lnbmVk"}
+    engines("anthropic").control("answer", reasoning="a city", signature="c2lnbmVk", tool_call=True)
+    wanted = replace(CALL, options={"tools": TOOLS, "thinking": {"type": "adaptive"}})
+    events = await events_of(engines.backend("anthropic"), wanted)
+    growing = Growing()
+    for event in events:
+        if isinstance(event, Delta):
+            growing.add(event)
+    (call,) = growing.answer.tool_calls
+    asked = {"role": "assistant", "content": "", "tool_calls": [call]}
+    told = {"role": "tool", "tool_call_id": call["id"], "content": "sunny"}
+    again = replace(wanted, messages=[*CALL.messages, asked, told])
+    engines("anthropic").control("answer")
+    body = await engines.sent("anthropic", again)
+    assert body["messages"][-2]["content"][0] == thought
+    assert "c2lnbmVk" not in json.dumps(await engines.sent("vllm", again))
 
 
 async def test_anthropic_gets_four_breakpoints_for_a_thread_and_none_for_a_single_call(

@@ -204,8 +204,11 @@ class TestKeys:
         assert (answer.status_code, answer.json()["error"]["code"]) == (403, "refused")
 
 
+ANTHROPIC = "/v1/messages"
+
+
 async def answer_without_reading(home: Home, method: str, path: str, **headers: str) -> tuple[int, str]:
-    """Status and error code of a request whose body is on its way; whoever wants to read it fails."""
+    """Status and error code (at Anthropic's door its type) of a request whose body is on its way, which nobody may read."""
     sent: list[Any] = []
 
     async def receive() -> Any:
@@ -221,7 +224,8 @@ async def answer_without_reading(home: Home, method: str, path: str, **headers: 
     }  # fmt: skip
     await create_server(home.app)(scope, receive, send)
     error = json.loads(sent[1]["body"])["error"]
-    return sent[0]["status"], error.get("data", error)["code"]
+    told = error.get("data", error)
+    return sent[0]["status"], told["type"] if path.startswith(ANTHROPIC) else told["code"]
 
 
 class TestBodies:
@@ -240,13 +244,16 @@ class TestBodies:
         status, code = await answer_without_reading(
             home, method, path, **{"content-type": "application/json"}
         )
-        assert (status, code) == (401, "invalid_api_key" if path.startswith("/v1") else "key_required")
+        expected = "invalid_api_key" if path.startswith("/v1") else "key_required"
+        assert (status, code) == (401, "authentication_error" if path.startswith(ANTHROPIC) else expected)
 
     @pytest.mark.parametrize("kind", ["text/plain", "application/x-www-form-urlencoded", ""])
     async def test_no_body_is_read_that_is_no_json(self, home: Home, kind: str) -> None:
         for method, path in self.ROUTES:
             answer = await answer_without_reading(home, method, path, **{"content-type": kind})
-            assert answer == (415, "unsupported_media_type"), path
+            is_anthropic = path.startswith(ANTHROPIC)
+            expected = "invalid_request_error" if is_anthropic else "unsupported_media_type"
+            assert answer == (415, expected), path
 
     async def test_a_character_set_does_no_harm(self, home: Home) -> None:
         headers = {"Content-Type": "Application/JSON; charset=utf-8"}

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recollect.domain.chat import ContextBlock, SentTurn
+from recollect.domain.chat import ChatRequest, ContextBlock, SentTurn
 from recollect.domain.context_lines import HEADING, Memory, memory_line, render_memories
 from recollect.domain.model import JsonObject, Role, Turn
 from recollect.domain.prompt import (
@@ -302,6 +302,13 @@ def test_room_for_the_answer_and_for_a_block() -> None:
         512,
         1024,
     )
+    shorter = ChatRequest("t", max_tokens=32_000, may_be_shorter=True)
+    assert [shorter.answer_limit(None, context) for context in (32_768, 65_536, None)] == [
+        8192,
+        32_000,
+        32_000,
+    ]
+    assert replace(shorter, may_be_shorter=False).answer_limit(None, 32_768) == 32_000
     assert (block_tokens(2048), block_tokens(100_000), block_tokens(None)) == (122, 1000, 1000)
     assert (epoch_block_tokens(8192), epoch_block_tokens(None)) == (2048, 8192)
 

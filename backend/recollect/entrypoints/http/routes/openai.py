@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, Depends, Header, Request, Response
+from fastapi import APIRouter, Depends, Header, Query, Request, Response
 from fastapi.responses import JSONResponse, StreamingResponse
 from pydantic import BaseModel, Field, field_validator
 
@@ -34,6 +34,7 @@ MOST_TEXTS = 2048
 _Text = Annotated[Text, Field(min_length=1, max_length=MAX_TEXT)]
 TASK_HEADER = "X-OpenWebUI-Task"
 """What Open WebUI asks by itself; empty for a person's message. One that does not know `{{TASK}}` sends that."""
+_rendered = errors.for_either_door(errors.render_known)
 
 
 class EmbeddingsBody(schemas.Lenient):
@@ -161,7 +162,14 @@ async def complete_text(caller: Calling) -> schemas.Completion:
 
 
 @router.get("/models", responses=errors.documented_for_openai())
-async def list_models(home: Home, caller: Calling) -> schemas.ModelsAnswer:
+async def list_models(
+    home: Home,
+    caller: Calling,
+    limit: Annotated[int | None, Query(description="Ignored, as the others: all are listed.")] = None,
+    after_id: Annotated[str | None, Query(max_length=MAX_ID)] = None,
+    before_id: Annotated[str | None, Query(max_length=MAX_ID)] = None,
+    beta: Annotated[str | None, Query(max_length=100)] = None,
+) -> schemas.ModelsAnswer:
     """The models of every backend that answers, and `recollect`: the default's own choice."""
     return schemas.ModelsAnswer.of(await offered_models(home.talking.backends))
 
@@ -194,7 +202,7 @@ async def _streamed(live: LiveTurn, body: schemas.CompletionBody, request: Reque
 
 
 async def told_error(request: Request, live: LiveTurn, error: RecollectError) -> Response:
-    answer = errors.in_openai_shape(await errors.render_known(request, error))
+    answer = await _rendered(request, error)
     answer.headers.update(schemas.headers_of(live))
     if live.stop_reason is not None:
         answer.headers.update(errors.DO_NOT_RETRY)  # Somebody stopped it: it is not wanted again.
@@ -209,7 +217,7 @@ async def _embedded(home: Home, body: EmbeddingsBody, request: Request) -> Respo
                 f"dimensions: {model} gives {vectors.shape[1]}, and no other number", field="dimensions"
             )
     except RecollectError as error:
-        return errors.in_openai_shape(await errors.render_known(request, error))
+        return await _rendered(request, error)
     return await asyncio.to_thread(_embeddings, model, vectors, body)
 
 
