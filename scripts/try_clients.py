@@ -29,6 +29,8 @@ from tests.processes import Server, StandInModel, recollect_json, wait_until
 SCRIPTS = Path(__file__).resolve().parent / "clients"
 SAID = ("My sister Marta has moved to Porto.", "And I am in Vienna until May.")
 ASKED = ("Where does my sister live?",)
+NODE = "node"
+"""The environment with a current Node.js, from npm: many packages want a newer one than the machine has."""
 
 
 @dataclass(frozen=True)
@@ -129,8 +131,8 @@ def _installed(client: Client, environment: Path) -> str:
     """Installs the client where it isn't yet, and returns its version."""
     environment.mkdir(parents=True, exist_ok=True)
     if client.is_npm:
-        if not (environment / "node_modules").exists():
-            _run(["npm", "install", "--silent", "--no-audit", "--no-fund", *client.packages], environment, {})
+        _npm_install(environment.parent / NODE, "node")
+        _npm_install(environment, *client.packages)
         shutil.copy(SCRIPTS / client.script, environment)
         listed = json.loads(_run(["npm", "ls", "--json", "--depth=0"], environment, {}))["dependencies"]
         return ", ".join(f"{name} {listed[name]['version']}" for name in client.packages)
@@ -145,14 +147,24 @@ def _installed(client: Client, environment: Path) -> str:
     return _run([str(python), "-c", shown, *names], environment, {}).strip()
 
 
+def _npm_install(folder: Path, *packages: str) -> None:
+    """By its tag: else npm takes an old version for an old Node.js."""
+    folder.mkdir(parents=True, exist_ok=True)
+    if not (folder / "node_modules").exists():
+        newest = [f"{package}@latest" for package in packages]
+        _run(["npm", "install", "--silent", "--no-audit", "--no-fund", *newest], folder, {})
+
+
 def _answers(client: Client, server: Server, key: str, environment: Path, texts: Sequence[str]) -> list[str]:
     """What the client prints for a conversation of these texts: a line for each answer."""
     variables = {
         "OPENAI_BASE_URL": f"{server.address}/v1",
         "OPENAI_API_BASE": f"{server.address}/v1",
         "OPENAI_API_KEY": key,
+        "PYTHON": sys.executable,
+        "BACKEND": str(SCRIPTS.parent.parent / "backend"),
         "HOME": str(environment),
-        "PATH": f"{environment / 'bin'}:{os.environ['PATH']}",
+        "PATH": f"{environment / 'bin'}:{environment.parent / NODE / 'node_modules/.bin'}:{os.environ['PATH']}",
     }
     interpreter = {".py": str(environment / "bin/python"), ".mjs": "node", ".sh": "bash"}
     script = environment / client.script if client.is_npm else SCRIPTS / client.script

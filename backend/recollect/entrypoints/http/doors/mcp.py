@@ -10,11 +10,20 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from recollect.domain.model import DEFAULT_USER
 from recollect.entrypoints.http import errors
-from recollect.entrypoints.http.deps import Calling, Home, note
-from recollect.entrypoints.http.direct_route import holds_at_most
+from recollect.entrypoints.http.deps import Calling, Home, get_app, get_caller, note
+from recollect.entrypoints.http.direct_route import DirectRoute, holds_at_most
 from recollect.errors import InvalidInput, TooLarge
 
-router = APIRouter(tags=["mcp"])
+
+class _MessageRoute(DirectRoute):
+    """The protocol's library reads the body."""
+
+    async def answer(self, request: Request) -> Response:
+        answer: Response = await self.endpoint(await get_app(request), await get_caller(request), request)
+        return answer
+
+
+router = APIRouter(tags=["mcp"], route_class=_MessageRoute)
 MAX_BYTES = 1024 * 1024
 MAX_VALUES = 10_000
 """JSON values in one message: the protocol's library reads them on the event loop."""
@@ -69,7 +78,7 @@ async def mcp(home: Home, caller: Calling, request: Request) -> Response:
         raise TooLarge(
             f"body: a message has at most {MAX_BYTES} bytes and {MAX_VALUES} JSON values", field="body"
         )
-    handle = await asyncio.to_thread(_handler)
+    handle = _handler() if _handler.cache_info().currsize else await asyncio.to_thread(_handler)
     asking: dict[str, Any] = {"home": home, "caller": caller, "user_id": user_id}
     request.scope["recollect.mcp"] = asking
     return _Handled(handle, content)
