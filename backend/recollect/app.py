@@ -23,7 +23,7 @@ from recollect.domain.job import (
     TRANSCRIPT_EDITS,
     Job,
 )
-from recollect.domain.model import ThreadRef
+from recollect.domain.model import Append, ThreadRef
 from recollect.domain.strategy import STRATEGY
 from recollect.errors import HomeUnusable, StorageUnavailable
 from recollect.infra.job_engine import Handler
@@ -38,6 +38,7 @@ from recollect.service.coordination import Clock, now_ms
 from recollect.service.forget.proof import ForgottenVerifier
 from recollect.service.forget.purge import Purges, Rework, ThreadPurger
 from recollect.service.graph import KnowledgeGraph
+from recollect.service.imports.importer import Importer
 from recollect.service.models.background import BackgroundModel
 from recollect.service.models.cached_model_calls import CachedModelCalls
 from recollect.service.models.connect import Connected, connect_model
@@ -49,6 +50,7 @@ from recollect.service.remember.profile import Profiles
 from recollect.service.remember.strategies import StrategyWork
 from recollect.service.skills.files import SkillDeletions
 from recollect.service.skills.skills import SkillMaker, Skills
+from recollect.service.threads import refuse_backlog
 from recollect.service.vault.entry_import import EntryDeletions
 from recollect.service.vault.upgrade import Upgrader
 from recollect.settings import Settings
@@ -216,6 +218,24 @@ class App(Assembly):
     @cached_property
     def graph(self) -> KnowledgeGraph:
         return KnowledgeGraph(self.user_notes, self.forgetting, self.clock)
+
+    @cached_property
+    def importer(self) -> Importer:
+        backlog = self.settings.limits.backlog
+
+        async def admit(append: Append, size: int) -> None:
+            overtaken = self.search.indexer.overtaken
+            await refuse_backlog(self.THREADS, self.jobs, overtaken, self.quotas, append, size, backlog)
+
+        return Importer(
+            self.THREADS,
+            self.user_notes,
+            self.graph,
+            self.clock,
+            admit,
+            lambda: self.search.indexer,
+            lambda receipts: self.metrics.observe_messages(each.status for each in receipts),
+        )
 
     @property
     def _upgrade_copies(self) -> UpgradeCopies:

@@ -22,6 +22,9 @@ class LimitSettings(Group):
         ge=1024,
         description="Largest chat request in bytes, with images and resent history.",
     )
+    import_bytes: int = Field(
+        1024 * 1024 * 1024, ge=1024, description="Largest file that is imported, in bytes."
+    )
     head_seconds: float = Field(30, gt=0, le=3600, description="Time for request line and headers to arrive.")
     body_seconds: float = Field(
         60,

@@ -103,6 +103,12 @@ class Append:
     tags: tuple[str, ...] = ()
     one_shot: bool = False
     """Of a thread that this opens."""
+    title: str | None = None
+    """Likewise."""
+    past: bool = False
+    """Said long ago, elsewhere: the thread is listed by its own times, is over, and ends no other thread."""
+    branches: frozenset[str] = frozenset()
+    """Ids of messages on abandoned branches, which are kept and left alone by memory."""
 
 
 @dataclass(frozen=True, slots=True)

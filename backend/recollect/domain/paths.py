@@ -29,6 +29,18 @@ def file_name(identifier: str) -> str:
     return f"{_slug(identifier) or 'id'}~{digest}"
 
 
+_not_portable = re.compile(r'[\x00-\x1f\x7f<>:"/\\|?*]|^[. ]|[. ]$').search
+
+
+def kept_name(name: str) -> str:
+    """The name that a person gave a file, where every system can have it: links name it. Else as `file_name` has it."""
+    stem, dot, ending = name.rpartition(".")
+    is_short = len(name.encode("utf-8", "replace")) <= _MAX_BYTES + _MAX_CHARACTERS
+    if is_short and not _not_portable(name) and (stem or ending).lower() not in DEVICES:
+        return unicodedata.normalize("NFC", name)
+    return f"{file_name(stem)}.{ending}" if dot and is_markdown(name) else file_name(name)
+
+
 def _slug(identifier: str) -> str:
     folded = unicodedata.normalize("NFC", unicodedata.normalize("NFC", identifier).casefold())
     kept = "".join(char if char in "-_" or unicodedata.category(char)[0] in "LMN" else " " for char in folded)

@@ -55,9 +55,12 @@ class HomeClient:
             health: Json = (await self._client.get("/health", timeout=_HEALTH_SECONDS)).json()
         return health
 
-    async def call_with_progress(self, path: str, body: Json, progress: Progress) -> Json:
-        """For routes that answer in lines: progress first, the result at the end."""
-        async with aclosing(self._lines(path, body)) as lines:
+    async def call_with_progress(
+        self, path: str, body: Json | AsyncIterator[bytes], progress: Progress, **params: Any
+    ) -> Json:
+        """For routes that answer in lines: progress first, the result at the end. The body may be a file's bytes."""
+        params = {name: value for name, value in params.items() if value is not None}
+        async with aclosing(self._lines(path, body, params=params)) as lines:
             async for line in lines:
                 data = json.loads(line)
                 if "error" in data:
@@ -79,9 +82,15 @@ class HomeClient:
                 elif field == "data":
                     yield name, json.loads(value)
 
-    async def _lines(self, path: str, body: Json, **options: Any) -> AsyncGenerator[str]:
+    async def _lines(
+        self, path: str, body: Json | AsyncIterator[bytes], **options: Any
+    ) -> AsyncGenerator[str]:
+        if isinstance(body, dict):
+            options["json"] = body
+        else:
+            options |= {"content": body, "headers": {"Content-Type": "application/octet-stream"}}
         with _told_in_words():
-            async with self._client.stream("POST", path, json=body, **options) as response:
+            async with self._client.stream("POST", path, **options) as response:
                 if response.is_error:
                     await response.aread()
                     raise _error(response.json())

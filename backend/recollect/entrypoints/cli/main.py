@@ -7,7 +7,7 @@ from typing import Annotated, NoReturn
 import typer
 
 from recollect import __version__
-from recollect.entrypoints.cli import chat, doctor, mcp, memory, operate, presets, setup, skills
+from recollect.entrypoints.cli import chat, doctor, imports, mcp, memory, operate, presets, setup, skills
 from recollect.errors import RecollectError
 
 cli = typer.Typer(
@@ -24,6 +24,7 @@ cli.command(epilog=chat.EPILOG)(chat.chat)
 cli.add_typer(doctor.commands)
 cli.add_typer(memory.commands)
 cli.add_typer(operate.commands)
+cli.command("import", epilog=imports.EPILOG)(imports.import_file)
 cli.command(epilog=setup.EPILOG)(setup.setup)
 cli.add_typer(operate.jobs_cli, name="jobs")
 cli.add_typer(operate.keys_cli, name="keys")

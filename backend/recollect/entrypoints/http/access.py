@@ -62,6 +62,7 @@ RULES = (
     Rule("PATCH /api/v1/(?:memory|threads|users)/.*", (READ, WRITE), _CHANGED),
     Rule("POST /api/v1/memory/entries/[^/]+/undo", (READ, WRITE), _CHANGED),
     Rule("POST /api/v1/memory/(?:entries|notes|reprocess)", (WRITE,), _CHANGED),
+    Rule("POST /api/v1/imports", (WRITE,), _CHANGED, stores=False),  # Counted bit by bit.
     Rule("(?:GET|HEAD|OPTIONS) .*", (READ,)),
     Rule("DELETE .*", (DELETE,), "deleted"),
     Rule(".*", (WRITE,)),

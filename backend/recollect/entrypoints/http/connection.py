@@ -26,6 +26,7 @@ _MOST_UNSENT = 64 * 1024
 """Bytes that wait in the kernel; if there were megabytes, a slow reader's progress would show once in minutes."""
 _RESET = struct.pack("ii", 1, 0)
 """Linger option for a reset: without it the kernel keeps sending to a client that does not read."""
+_IMPORTS = b"/api/v1/imports"
 _LAST_WORD_SECONDS = 1.0
 _MOST_THROWN_AWAY = 1024 * 1024
 """After a refusal: seconds until the connection is closed, and bytes of input discarded until then."""
@@ -187,10 +188,9 @@ class Connection(HttpToolsProtocol):
 
     def _is_endless(self) -> bool:
         """Whoever reads a body refuses one that is too large; this is for bodies that nobody reads, and for framing."""
-        framing = self._fed - self._body
-        return self._body > 2 * self._limits.chat_body_bytes or (
-            framing > self._limits.header_bytes + _LARGEST_FRAMING * self._body
-        )
+        framing, limits = self._fed - self._body, self._limits
+        largest = limits.import_bytes if self.url.startswith(_IMPORTS) else limits.chat_body_bytes
+        return self._body > 2 * largest or (framing > limits.header_bytes + _LARGEST_FRAMING * self._body)
 
     def _await_more(self) -> None:
         unfinished = self._shared.unfinished

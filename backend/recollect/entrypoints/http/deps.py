@@ -14,7 +14,7 @@ from recollect.domain.access import SIGNED_USER_HEADER, USER_HEADER, Caller, sig
 from recollect.domain.forgetting import Memories
 from recollect.entrypoints import SPACE_HEADER
 from recollect.entrypoints.http.access import admit, body_bytes, counted, owner_named
-from recollect.entrypoints.http.guard import SLASH_IN_ID
+from recollect.entrypoints.http.guard import SLASH_IN_ID, is_import
 from recollect.entrypoints.http.requests import MAX_ID, Id, addressable, storable
 from recollect.errors import InvalidInput, KeyRequired, UnsupportedMediaType
 from recollect.service.access.keys import identify
@@ -64,14 +64,16 @@ def authenticated(request: Request) -> Caller:
 
 
 def admit_body(request: Request) -> None:
-    """Refuse a body that nobody would use, before a byte of it is read: one without a key, or that is no JSON."""
+    """Refuse a body that nobody would use, before a byte of it is read: one without a key, or that is not in the form that the route takes."""
     if header(request, "content-length") in (None, "0") and header(request, "transfer-encoding") is None:
         return
     authenticated(request)
     kind = (header(request, "content-type") or "").partition(";")[0].strip().lower()
-    if kind != "application/json":
+    is_file = is_import(request.method, request.scope["path"])
+    wanted = "application/octet-stream" if is_file else "application/json"
+    if kind != wanted:
         raise UnsupportedMediaType(
-            f"Content-Type: must be application/json, not {kind[:100] or 'unset'}", field="Content-Type"
+            f"Content-Type: must be {wanted}, not {kind[:100] or 'unset'}", field="Content-Type"
         )
 
 

@@ -68,6 +68,7 @@ class Guard:
         self._metrics = metrics
         self._limit = _Limit(limits.body_bytes, "RECOLLECT_LIMITS__BODY_BYTES")
         self._chat_limit = _Limit(limits.chat_body_bytes, "RECOLLECT_LIMITS__CHAT_BODY_BYTES")
+        self._import_limit = _Limit(limits.import_bytes, "RECOLLECT_LIMITS__IMPORT_BYTES")
         self._check_host = check_host
         self._hosts = _LOCAL_NAMES | {host.lower() for host in allowed_hosts}
         self._origins = {origin.lower().rstrip("/") for origin in allowed_origins}
@@ -76,7 +77,9 @@ class Guard:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        limit = self._chat_limit if _is_chat(scope) else self._limit
+        limit = self._import_limit if is_import(scope["method"], scope["path"]) else self._limit
+        if _is_chat(scope):
+            limit = self._chat_limit
         exchange = _Exchange(receive, send, limit, scope["path"])
         scope["recollect"] = exchange.notes
         started = time.perf_counter()
@@ -174,6 +177,11 @@ class _Exchange:
         headers = [(b"content-type", b"application/json"), (b"content-length", str(len(content)).encode())]
         await self.send({"type": "http.response.start", "status": status, "headers": headers})
         await self.send({"type": "http.response.body", "body": content})
+
+
+def is_import(method: str, path: str) -> bool:
+    """Whether its body is a file, whose form is its own."""
+    return method == "POST" and path == "/api/v1/imports"
 
 
 def _is_chat(scope: Scope) -> bool:

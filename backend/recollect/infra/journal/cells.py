@@ -10,7 +10,7 @@ from recollect.domain.identity import thread_key, turn_number
 from recollect.domain.job import JobSpec
 from recollect.domain.model import JsonObject, Memcell, ThreadRef, Turn
 from recollect.domain.paths import owner_folder
-from recollect.domain.strategy import ClosedCell, memory_lane
+from recollect.domain.strategy import STRATEGY, ClosedCell, memory_lane
 from recollect.errors import NotFound
 from recollect.infra.journal.database import Database, read_transaction, write_transaction
 from recollect.infra.journal.entry_rows import queue_entry_jobs
@@ -53,7 +53,14 @@ WHERE b.thread_pk = {THREAD_PK}
 ORDER BY t.position LIMIT ?"""
 
 
-TO_CLOSE = f"{WAITING} WHERE h.closes_at <= ? AND NOT {IS_OPEN} ORDER BY h.closes_at LIMIT ?"
+ENOUGH_TO_MAKE = 50
+# Whoever has much to be made already has no need of more: thousands of imported threads are closed bit by bit.
+TO_CLOSE = f"""
+{WAITING} WHERE h.closes_at <= ? AND NOT {IS_OPEN} AND (h.space, h.user_id) NOT IN (
+    SELECT space, user_id FROM jobs INDEXED BY jobs_due
+    WHERE state = 'queued' AND kind = '{STRATEGY}' AND user_id IS NOT NULL
+    GROUP BY space, user_id HAVING count(*) >= {ENOUGH_TO_MAKE}
+) ORDER BY h.closes_at - h.updated > ?, h.closes_at LIMIT ?"""
 
 NOTHING_WAITS = """
 UPDATE threads SET closes_at = NULL
@@ -112,16 +119,16 @@ class SqlCellStore(QueueingStore):
             await self._queue(take)
 
     async def close_quiet(self, by: int, limit: int) -> int:
-        """Queue the closing of threads that are due by then, the longest overdue first.
+        """Queue the closing of threads that are due by then, the longest overdue first; imported ones come last.
 
         Returns how many these are.
         """
-        if await self._database.one(TO_CLOSE, (by, 1)) is None:
+        if await self._database.one(TO_CLOSE, (by, 0, 1)) is None:
             return 0
         now = self._clock()
 
         def close(connection: sqlite3.Connection) -> tuple[int, int | None]:
-            due = rows(connection, TO_CLOSE, (by, limit))
+            due = rows(connection, TO_CLOSE, (by, self._schedule.gap_ms, limit))
             return len(due), queue_closing(connection, due, "gap", now, self._schedule)
 
         return await self._change(close)

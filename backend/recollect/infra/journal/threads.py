@@ -2,7 +2,7 @@
 
 import json
 import sqlite3
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -38,7 +38,13 @@ from recollect.infra.journal.rows import (
     thread_pk,
     turn_of,
 )
-from recollect.infra.journal.turns import append_turns, insert_thread, transcript_job, unique
+from recollect.infra.journal.turns import (
+    append_turns,
+    insert_thread,
+    known_messages,
+    transcript_job,
+    unique,
+)
 
 DEFAULT_SPACE = "default"
 _EVERYTHING = -1
@@ -190,6 +196,10 @@ class SqlThreadStore(QueueingStore):
         last = max((row["position"] for row in found), default=0)
         parents = [(row["position"], row["parent_id"]) for row in found if row["parent_id"] is not None]
         return path_spans(last, parents)
+
+    async def known_messages(self, thread: ThreadRef, message_ids: Sequence[str]) -> dict[str, str | None]:
+        """Of these messages those that the thread has had, with their turns; None for one that was forgotten."""
+        return await self._database.query(lambda connection: known_messages(connection, thread, message_ids))
 
     async def turn(self, thread: ThreadRef, turn_id: str) -> Turn | None:
         found = await self._database.one(

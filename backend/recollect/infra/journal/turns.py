@@ -3,7 +3,7 @@
 import json
 import sqlite3
 from collections.abc import Sequence, Set
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from recollect.domain import identity
@@ -45,7 +45,8 @@ SELECT pk, thread_pk, ?, ?, message_id FROM turns
 WHERE thread_pk = ? AND position > ? AND skip_reason IS NULL"""
 
 ADVANCE_THREAD = """
-UPDATE threads SET last_number = ?, turn_count = turn_count + ?, unasked = unasked + ?, lookalikes = ?, updated = ?,
+UPDATE threads SET last_number = ?, turn_count = turn_count + ?, unasked = unasked + ?, lookalikes = ?,
+    updated = max(updated, ?),
     closes_at = coalesce(?, closes_at)
 WHERE pk = ?"""
 
@@ -109,7 +110,8 @@ def append_turns(
         message_id = turn.message_id or make_message_id(connection, head, turn.timestamp, number, given)
         if turn.message_id is not None and identity.looks_made(turn.message_id):
             head.lookalikes += 1
-        skip_reason = _skip_reason(turn, incognito=head.incognito)
+        is_abandoned = message_id in append.branches
+        skip_reason = _skip_reason(turn, incognito=head.incognito, is_abandoned=is_abandoned)
         digest = identity.turn_digest(turn, message_id)
         accepted.append(turn_row(head.pk, number, message_id, turn, skip_reason, now, digest))
         receipt = Receipt(message_id, identity.turn_id(number), "accepted")
@@ -121,11 +123,16 @@ def append_turns(
     end_one_shot(connection, head, first_number)
     connection.execute(BUFFER_NEW_TURNS, (append.space, append.thread_id, head.pk, first_number))
     is_buffered = any(item.is_searched for item in known.values() if item.position > first_number)
-    closes_at = now + (schedule.quiet_ms if head.is_chat else schedule.gap_ms) if is_buffered else None
+    quiet_ms = 0 if append.past else schedule.quiet_ms if head.is_chat else schedule.gap_ms
+    closes_at = now + quiet_ms if is_buffered else None
     count = len(accepted)
-    connection.execute(ADVANCE_THREAD, (number, count, count, head.lookalikes, now, closes_at, head.pk))
+    used = min(now, max(turn.timestamp for turn in append.turns)) if append.past else now
+    connection.execute(ADVANCE_THREAD, (number, count, count, head.lookalikes, used, closes_at, head.pk))
     if head.incognito:
         return (receipts, head.ref), None
+    if append.past:
+        # It is closed when there is time for it: see `close_quiet`.
+        return (receipts, head.ref), queue_jobs(connection, [transcript_job(head.ref, now, schedule)], now)
     due = queue_boundary_and_transcript(connection, head.ref, head.unasked + count, now, schedule)
     is_first = is_buffered and (first_number == 0 or head.is_new)
     closing = close_others(connection, head, now, schedule) if is_first else None
@@ -171,10 +178,12 @@ def find_or_create(connection: sqlite3.Connection, append: Append, now: int) -> 
     row = connection.execute(FIND_THREAD, ref).fetchone()
     if row is None:
         created = append.turns[0].timestamp
+        updated = min(created, now) if append.past else now
         thread = Thread(
-            ref.space, ref.thread_id, ref.user_id, created, now, append.agent_id, tags=unique(append.tags)
-        )
-        return insert_thread(connection, replace(thread, one_shot=append.one_shot))
+            ref.space, ref.thread_id, ref.user_id, created, updated, append.agent_id, append.title,
+            unique(append.tags), one_shot=append.one_shot,
+        )  # fmt: skip
+        return insert_thread(connection, thread)
     pk, agent_id, tags_json, incognito, one_shot, *counts, last_status, is_chat = row
     head = ThreadHead(pk, ref, bool(incognito), *counts)
     head.last_status, head.is_chat, head.one_shot = last_status, bool(is_chat), bool(one_shot)
@@ -244,6 +253,16 @@ def _known_ids(connection: sqlite3.Connection, head: ThreadHead, given: list[str
     return known
 
 
+def known_messages(
+    connection: sqlite3.Connection, thread: ThreadRef, message_ids: Sequence[str]
+) -> dict[str, str | None]:
+    """Of these messages those that the thread has had, with their turns; None for one that was forgotten."""
+    row = connection.execute(f"SELECT pk FROM threads WHERE {IS_THREAD}", thread).fetchone()
+    head = ThreadHead(0 if row is None else row[0], thread, False, 0, 0, forgotten=1, lookalikes=0)
+    known = _known_ids(connection, head, list(message_ids))
+    return {message_id: each.turn_id for message_id, each in known.items()}
+
+
 def make_message_id(
     connection: sqlite3.Connection, head: ThreadHead, timestamp: int, number: int, given: Set[str]
 ) -> str:
@@ -296,10 +315,10 @@ def _again(known: _Known, turn: NewTurn, words_to: int, vectors_to: int) -> Rece
     )
 
 
-def _skip_reason(turn: NewTurn, *, incognito: bool) -> str | None:
+def _skip_reason(turn: NewTurn, *, incognito: bool, is_abandoned: bool) -> str | None:
     if incognito:
         return "incognito thread"
-    return "system message" if turn.role == "system" else None
+    return "system message" if turn.role == "system" else "another branch" if is_abandoned else None
 
 
 def turn_row(

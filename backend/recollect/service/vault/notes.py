@@ -10,6 +10,7 @@ from recollect.domain.paths import (
     file_name,
     is_entry_path,
     is_note,
+    kept_name,
     owner_folder,
     owner_of_path,
 )
@@ -22,6 +23,8 @@ from recollect.service.vault.reader import VaultReader
 from recollect.service.vault.transcripts import GOING_BACK_MS, EditReports
 
 _AT_ONCE = 500
+_DEEPEST = 12
+"""Folders of a file that is imported."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -249,14 +252,25 @@ class Notes:
         self, caller: Caller, user_id: str | None, name: str, text: str, *, replace: bool = False
     ) -> tuple[NoteText, bool]:
         """The note, and whether it is new. Raises AlreadyExists if another text has that name, unless `replace`."""
+        return await self._write(caller, user_id, f"{file_name(_stem(name))}.md", text, replace=replace)
+
+    async def import_file(
+        self, caller: Caller, user_id: str | None, name: str, text: str
+    ) -> tuple[NoteText, bool]:
+        """Likewise, a file of a person's folder, which keeps its name and the folders that it lies in."""
+        folders = [each for each in name.replace("\\", "/").split("/") if each not in ("", ".", "..")]
+        return await self._write(caller, user_id, "/".join(map(kept_name, folders[-_DEEPEST:])), text)
+
+    async def _write(
+        self, caller: Caller, user_id: str | None, name: str, text: str, *, replace: bool = False
+    ) -> tuple[NoteText, bool]:
         if len(text.encode()) > NOTE_BYTES:
             raise InvalidInput(f"text: a note has at most {NOTE_BYTES:,} bytes", field="text")
-        path = f"{notes_owner(caller, user_id)}/notes/{file_name(_stem(name))}.md"
+        path = f"{notes_owner(caller, user_id)}/notes/{name}"
         is_new = await self.follower.put(path, text, replace=replace)
         await self.on_written([path])
-        for note in await self.list_notes(caller, user_id):
-            if note.path == path:
-                return NoteText(note, text), is_new
+        for note in await self.follower.store.at([path]):
+            return NoteText(note, text), is_new
         raise NotFound(f"the note {name!r} was removed meanwhile")
 
 

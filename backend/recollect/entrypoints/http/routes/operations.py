@@ -240,7 +240,7 @@ async def verify(home: Home, caller: Calling, body: VerifyBody) -> StreamingResp
             found = await home.verifier.verify(progress=progress)
         return {"ok": found.ok, **asdict(found)}
 
-    return StreamingResponse(_lines(work), media_type="application/x-ndjson")
+    return StreamingResponse(lines(work), media_type="application/x-ndjson")
 
 
 @operator_router.post("/backup", response_class=StreamingResponse, responses={**documented(), **LINES})
@@ -254,7 +254,7 @@ async def make_backup(home: Home, caller: Calling) -> StreamingResponse:
         count = await backup(caller, home.jobs, home.settings, home.vault, target, progress)
         return {"path": str(target), "files": count}
 
-    return StreamingResponse(_lines(work), media_type="application/x-ndjson")
+    return StreamingResponse(lines(work), media_type="application/x-ndjson")
 
 
 @operator_router.post("/reindex", response_class=StreamingResponse, responses={**documented(409), **LINES})
@@ -265,7 +265,7 @@ async def reindex(home: Home, caller: Calling) -> StreamingResponse:
     async def work(progress: Progress) -> dict[str, Any]:
         return asdict(await home.search.reindexer.reindex(progress))
 
-    return StreamingResponse(_lines(work), media_type="application/x-ndjson")
+    return StreamingResponse(lines(work), media_type="application/x-ndjson")
 
 
 @operator_router.post("/upgrade", response_class=StreamingResponse, responses={**documented(), **LINES})
@@ -280,7 +280,7 @@ async def upgrade(home: Home, caller: Calling, body: UpgradeBody) -> StreamingRe
             upgrader = home.upgrader
             return asdict(await (upgrader.undo if body.undo else upgrader.upgrade)(progress))
 
-    return StreamingResponse(_lines(work), media_type="application/x-ndjson")
+    return StreamingResponse(lines(work), media_type="application/x-ndjson")
 
 
 def _operators_only(caller: Caller) -> None:
@@ -288,7 +288,7 @@ def _operators_only(caller: Caller) -> None:
         raise Refused("this is for the 'recollect' command on the machine that runs the server")
 
 
-async def _lines(work: Callable[[Progress], Awaitable[dict[str, Any]]]) -> AsyncIterator[str]:
+async def lines(work: Callable[[Progress], Awaitable[dict[str, Any]]]) -> AsyncIterator[str]:
     """Run `work` and tell how far it is, at most ten times a second."""
     loop = asyncio.get_running_loop()
     latest: list[tuple[int, int]] = []
