@@ -65,6 +65,8 @@ CLIENTS = (
     Client("openai-agents (npm)", "openai_agents_js.mjs", ("@openai/agents",)),
     # It remembers what is said, and answers with what it finds: there is no model.
     Client("MCP inspector (npm)", "mcp_inspector.mjs", ("@modelcontextprotocol/inspector",), found=len(SAID)),
+    Client("anthropic (npm)", "anthropic_npm.mjs", ("@anthropic-ai/sdk",)),
+    Client("Claude Code", "claude_code.mjs", ("@anthropic-ai/claude-code",)),
     # Aider adds a line to the newest message alone, so that what it resends is another text: a thread of its own.
     Client("Aider", "aider_client.sh", ("aider-chat",), found=6),
 )
@@ -161,6 +163,10 @@ def _answers(client: Client, server: Server, key: str, environment: Path, texts:
         "OPENAI_BASE_URL": f"{server.address}/v1",
         "OPENAI_API_BASE": f"{server.address}/v1",
         "OPENAI_API_KEY": key,
+        "ANTHROPIC_BASE_URL": server.address,
+        "ANTHROPIC_API_KEY": key,
+        "ANTHROPIC_MODEL": "recollect",
+        "ANTHROPIC_DEFAULT_HAIKU_MODEL": "recollect",
         "PYTHON": sys.executable,
         "BACKEND": str(SCRIPTS.parent.parent / "backend"),
         "HOME": str(environment),
