@@ -63,10 +63,11 @@ CLIENTS = (
     Client("openai-agents", "openai_agents.py", ("openai-agents",)),
     Client("openai-agents sessions", "openai_agents_session.py", ("openai-agents",)),
     Client("openai-agents (npm)", "openai_agents_js.mjs", ("@openai/agents",)),
-    # It remembers what is said, and answers with what it finds: there is no model.
+    # They remember what is said, and answer with what they find: there is no model.
     Client("MCP inspector (npm)", "mcp_inspector.mjs", ("@modelcontextprotocol/inspector",), found=len(SAID)),
     Client("anthropic (npm)", "anthropic_npm.mjs", ("@anthropic-ai/sdk",)),
     Client("Claude Code", "claude_code.mjs", ("@anthropic-ai/claude-code",)),
+    Client("mem0", "mem0_client.py", ("mem0ai",), found=len(SAID)),
     # Aider adds a line to the newest message alone, so that what it resends is another text: a thread of its own.
     Client("Aider", "aider_client.sh", ("aider-chat",), found=6),
 )

@@ -50,7 +50,12 @@ RULES = (
     Rule("(?:PUT|PATCH) /api/v1/presets/.*", (ADMIN,)),
     Rule("GET /api/v1/whoami", ()),
     Rule("POST /api/v1/threads/[^/]+/cancel|POST /api/v1/jobs/[^/]+/retry", (WRITE,), stores=False),
-    Rule("POST /mcp", (), stores=False),  # Until a tool is called: see `act_as`.
+    # Of the protocols that these speak, what is done is known when their bodies are read: see `act_as`.
+    Rule("POST /mcp", (), stores=False),
+    Rule("[A-Z]+ /(?:memories(?:/.*)?|search|reset|configure)", (), stores=False),
+    Rule(
+        "[A-Z]+ /v[123]/(?:ping|memories|event|entities|batch|exports|summary|feedback)/.*", (), stores=False
+    ),
     Rule("POST /v1/(?:chat/completions|responses|messages)", (READ, WRITE)),
     Rule("POST /v1/responses/[^/]+/cancel", (WRITE,), stores=False),
     Rule("(?:GET|HEAD) /v1/(?:responses|conversations)/.*", (READ,), _READ),

@@ -43,7 +43,7 @@ def authenticated(request: Request) -> Caller:
     if known is not None:
         return known
     scheme, _, secret = (header(request, "authorization") or "").partition(" ")
-    given = secret.strip() if scheme.lower() == "bearer" else None
+    given = secret.strip() if scheme.lower() in ("bearer", "token") else None
     given = given or (header(request, "x-api-key") or "").strip() or None  # As Anthropic's clients send it.
     app: App = request.scope["recollect.app"]
     space = header(request, SPACE_HEADER)  # Percent-encoded: a space may be called anything.
@@ -127,7 +127,8 @@ def _user_in_query(request: Request) -> str | None:
     route = request.scope.get("route")
     known = {"user_id"}
     if isinstance(route, APIRoute):
-        known |= {parameter.alias for parameter in route.dependant.query_params}
+        asking = (route.dependant, *route.dependant.dependencies)
+        known |= {parameter.alias for each in asking for parameter in each.query_params}
     for name in request.query_params:
         if name not in known:
             raise InvalidInput(f"{name}: this parameter is not known", field=name)

@@ -3,6 +3,7 @@
 import json
 import logging
 import math
+import re
 import secrets
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
@@ -189,6 +190,8 @@ def in_shape_of(path: str, body: JsonObject, status: int) -> tuple[JsonObject, i
         return mcp_body(body, status), status
     if speaks_anthropic(path):
         return anthropic_body(body, status)
+    if speaks_mem0(path):
+        return {"detail": body["error"]["message"]}, status
     return openai_body(body, status) if speaks_openai(path) else (body, status)
 
 
@@ -197,10 +200,10 @@ def for_either_door(render: Render) -> Render:
 
     async def told(request: Request, error: Exception) -> JSONResponse:
         native, path = await render(request, error), request.scope["path"]
-        if path != MCP and not speaks_openai(path):
-            return native
         body = json.loads(bytes(native.body))
         shaped, status = in_shape_of(path, body, native.status_code)
+        if shaped is body:
+            return native
         headers = {name: value for name, value in native.headers.items() if name in _KEPT_HEADERS}
         if path != MCP and body["error"]["code"] in _NOT_TO_BE_RETRIED:
             headers |= DO_NOT_RETRY
@@ -268,6 +271,14 @@ def anthropic_body(native: JsonObject, status: int) -> tuple[JsonObject, int]:
     usual = "api_error" if status >= 500 else "invalid_request_error"
     kind = _ANTHROPIC_KINDS.get(status, usual)
     return {"type": "error", "error": {"type": kind, "message": message}}, status
+
+
+speaks_mem0 = re.compile(
+    r"/v1/(?:ping|memories|event|entities|batch|exports|summary|feedback)/.*|/v3/memories/.*"
+    r"|/v2/(?:entities|profiles)/.*|/(?:memories(?:/.*)?|search|reset|configure)",
+    re.DOTALL,
+).fullmatch
+"""Whether who asks for this path expects errors in mem0's shape."""
 
 
 MCP = "/mcp"
