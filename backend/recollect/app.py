@@ -81,6 +81,7 @@ class App(Assembly):
             self.quiet_threads.start("quiet-threads")
             self.key_uses.start("key-uses")
             self.disk_use.start("disk-use")
+            self.index_notes.start("index-notes")
         except BaseException:
             await self._close()
             raise
@@ -213,6 +214,7 @@ class App(Assembly):
             self.search.forgetter,
             Rework(self.cell_texts, self.entry_store, self.tuning, self.clock),
             self._upgrade_copies.forget,
+            self.index_notes,
         )
 
     @cached_property
@@ -291,6 +293,7 @@ class App(Assembly):
             await self.chat.stop()
             self.talking.gate.shut()
             await self.jobs.stop()
+            await self.index_notes.stop()
             await self.search.indexer.stop()
         finally:
             await self._close()

@@ -9,6 +9,7 @@ from recollect.domain.breaker import Breaker
 from recollect.domain.entries.entry import EntryChange
 from recollect.domain.job import JobSpec
 from recollect.domain.model import ThreadRef
+from recollect.domain.vault_file import Listing
 from recollect.failpoints import FailPoints
 from recollect.infra.addresses import Addresses, is_loopback
 from recollect.infra.backends.configured import Backends
@@ -75,6 +76,7 @@ from recollect.service.vault.entry_edits import EntryTaker
 from recollect.service.vault.entry_files import EntryFiles
 from recollect.service.vault.entry_import import EntryDeletions
 from recollect.service.vault.images import Images
+from recollect.service.vault.index_notes import IndexNotes
 from recollect.service.vault.notes import Notes
 from recollect.service.vault.people_files import PeopleFiles
 from recollect.service.vault.sweep import VaultSweep
@@ -227,14 +229,9 @@ class Assembly:
             Addresses(allow_private=settings.chat.allow_private_images),
             self.transcriber.reports,
         )
-        self.verifier = Verifier(
-            self.THREADS,
-            self.transcripts,
-            self.coverage,
-            self.vault,
-            self.transcriber,
-            index_problems=self._derived_problems,
-        )
+        stores = self.THREADS, self.transcripts, self.coverage
+        self.verifier = Verifier(*stores, self.vault, self.transcriber, index_problems=self._derived_problems)
+        self.index_notes = IndexNotes(self.notes, self.skill_files, self.vault)
         self.people_files = PeopleFiles(self.people, self.vault, self.transcriber.reports)
         self.memory_locks = OwnerLocks()
         taker = EntryTaker(
@@ -258,8 +255,9 @@ class Assembly:
         self.reprocessor = Reprocessor(
             self.THREADS, self.cell_texts, self.model_answers, self.entry_store, self.tuning
         )
+        locks, changed = self.memory_locks, self.index_notes.changed
         self.shelf = SkillShelf(
-            self.vault, self.skill_files, self.transcriber.reports, self.fail_points, self.memory_locks
+            self.vault, self.skill_files, self.transcriber.reports, self.fail_points, locks, changed
         )
         skill_deletions, forget_words = SkillDeletions(self.entry_store), self.forgetting.queue_overwriting
         self.watcher = VaultWatcher(settings.vault_path)
@@ -373,19 +371,21 @@ class Assembly:
         of_entries = await entry_problems(self.entry_file_store, self.vault)
         return of_entries + await self.search.verifier.problems(self.search.indexer.live.name)
 
-    async def _swept(self, went_back: bool) -> None:
+    async def _swept(self, went_back: bool, listing: Listing) -> None:
         """After each sweep; `went_back`: an old copy of the vault was put back a moment ago."""
         await self.images.drop_old_copies()
         if went_back and not await self.transcripts.is_purging():
             await EntryDeletions(self.entry_store, self.vault).write_again()
             users = await self.transcripts.users_with_tombstones()
             await write_tombstones_again(self.forgetting, self.vault, users)
+        self.index_notes.swept(listing.stamps)
 
     def _owner_damaged(self, owner: str, space: str, user_id: str) -> None:
         self.search.indexer.owner_damaged(owner, space, user_id)
 
     def _notes_changed(self, owners: set[str]) -> None:
         self.search.indexer.notes_changed(owners)
+        self.index_notes.changed(owners)
 
     def _thread_goes(self, thread: ThreadRef) -> None:
         self.talking.chat.forget(thread)

@@ -104,6 +104,7 @@ class Home:
                 assert is_done or self.app.jobs.finished > finished, (
                     f"job {job.job_id} ({job.kind}) still waits: {job.error}"
                 )
+        await self.app.index_notes.write_due()
 
 
 @asynccontextmanager

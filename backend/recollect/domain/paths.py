@@ -68,6 +68,7 @@ def _is_mark(char: str) -> bool:
 AGENT = "agent"
 """The agent of threads that name none."""
 MARKDOWN_ENDINGS = (".md", ".markdown")
+_INDEX = "index.md"
 
 
 def owner_folder(space: str, user_id: str) -> str:
@@ -123,6 +124,16 @@ def preset_path(space: str, key: str) -> str:
 
 def preferences_path(space: str, user_id: str) -> str:
     return f"{owner_folder(space, user_id)}/preferences.md"
+
+
+def index_path(owner: str) -> str:
+    """The note with links to a user's other files."""
+    return f"{owner}/{_INDEX}"
+
+
+def is_index_path(path: str) -> bool:
+    parts = path.split("/")
+    return len(parts) == 4 and parts[1] == "users" and parts[3] == _INDEX
 
 
 def is_people_file(path: str) -> bool:

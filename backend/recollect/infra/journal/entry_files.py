@@ -20,7 +20,7 @@ from recollect.domain.identity import key_within_user, text_digest, turn_number
 from recollect.domain.job import ENTRIES, entries_lane
 from recollect.domain.model import ThreadRef
 from recollect.domain.paths import file_name
-from recollect.infra.journal.database import Database, write_transaction
+from recollect.infra.journal.database import Database, read_transaction, write_transaction
 from recollect.infra.journal.entry_changes import TOUCH, EntryWriter, drop_leaving, forget_file
 from recollect.infra.journal.entry_rows import FILE_COLUMNS, SELECT_ENTRIES, file_job, known_of
 from recollect.infra.journal.file_versions import FileVersions, record_version, retire_files
@@ -244,6 +244,14 @@ WHERE substr(v.path, 1, length(:below)) = :below AND EXISTS (
     SELECT 1 FROM json_each(v.cases_json) c WHERE c.value IN ({GONE_CASES})
     OR (f.text IS NOT NULL AND c.value NOT IN (SELECT entry_id FROM entries WHERE space = :space)))"""
 
+WHOSE_CASES = """
+SELECT e.entry_id, e.owner, min(s.user_id) AS user_id FROM entries e JOIN entry_sources s ON s.entry_pk = e.pk
+WHERE e.kind = 'cases' AND e.entry_id IN (SELECT value FROM json_each(?))
+GROUP BY e.pk HAVING min(s.user_id) = max(s.user_id)"""
+
+SKILL_TEXTS = """
+SELECT path, coalesce(seen, text) FROM skill_files WHERE coalesce(seen, text) IS NOT NULL ORDER BY path"""
+
 _case_ids = re.compile(r"\bca-[0-9a-f]{12}\b").findall
 
 
@@ -290,6 +298,22 @@ class SqlSkillFiles(FileVersions):
             (below, below),
         )
         return [SeenSkill(row["path"], row["text"], row["revision"]) for row in found]
+
+    @read_transaction
+    def of_users(self, connection: sqlite3.Connection) -> dict[str, list[str]]:
+        """By the folders of users: the files of skills whose cases all came from threads of that user."""
+        named = {path: _case_ids(text) for path, text in connection.execute(SKILL_TEXTS)}
+        cases = json.dumps([case_id for ids in named.values() for case_id in ids])
+        users = {
+            case_id: f"{owner.partition('/')[0]}/users/{file_name(user_id)}"
+            for case_id, owner, user_id in (connection.execute(WHOSE_CASES, (cases,)) if named else ())
+        }
+        found: dict[str, list[str]] = {}
+        for path, ids in named.items():
+            whose = {users.get(case_id) for case_id in ids}
+            if len(whose) == 1 and (user := whose.pop()) is not None:
+                found.setdefault(user, []).append(path)
+        return found
 
     async def versions(self, below: str) -> list[PastSkill]:
         """Of a file, or of all in a folder; the oldest first."""

@@ -317,6 +317,15 @@ class SqlNoteStore(FileVersions):
             return await self._found(f"{NOTES} ORDER BY path")
         return await self._found(OF_OWNER, owner)
 
+    @read_transaction
+    def listed(self, connection: sqlite3.Connection, owner: str | None = None) -> list[tuple[str, str]]:
+        """The notes and the files of entries that there should be, as (owner, path), in order; or those of an owner."""
+        where, bound = ("", ()) if owner is None else (" WHERE owner = ?", (owner, owner))
+        return connection.execute(
+            f"SELECT owner, path FROM notes{where} UNION SELECT owner, path FROM entry_files{where} ORDER BY 1, 2",
+            bound,
+        ).fetchall()
+
     async def at(self, paths: Collection[str]) -> list[Note]:
         """Those of these that are known."""
         return await self._found(AT_PATHS, json.dumps(list(paths)))

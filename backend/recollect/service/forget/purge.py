@@ -40,6 +40,7 @@ from recollect.infra.vault import Vault
 from recollect.service.coordination import Clock
 from recollect.service.recall.indexer import Indexer
 from recollect.service.recall.words import WordIndexer
+from recollect.service.vault.index_notes import IndexNotes
 from recollect.service.vault.transcripts import Transcriber
 
 
@@ -239,6 +240,7 @@ class Purges:
     rework: Rework
     forget_copies: Callable[[str], Awaitable[None]]
     """Removes the files of a space that an upgrade kept."""
+    index_notes: IndexNotes
 
     async def handle(self, job: Job) -> None:
         steps = {
@@ -336,7 +338,8 @@ class Purges:
         await self.threads.store.fold_log()
 
     async def _empty_folder(self, space: str, user_id: str) -> None:
-        await self.threads.vault.remove_folder(owner_folder(space, user_id))
+        async with self.index_notes.turn:  # Else the note of a user who is gone could be written.
+            await self.threads.vault.remove_folder(owner_folder(space, user_id))
         self.threads.fail_points.reach("forget.folder_removed")
         await write_tombstones_again(self.store, self.threads.vault, [(space, user_id)])
         self.threads.fail_points.reach("forget.tombstones_written")
@@ -385,9 +388,10 @@ class Purges:
                 await self.threads.vault.remove_file(path, frozenset([found.digest]))
 
     async def _overwrite(self, job: Job) -> None:
-        """The last step: files of before an upgrade, the journal's free space, and its log."""
+        """The last step: links in index notes, files of before an upgrade, the journal's free space, and its log."""
         if await self.store.skills_are_waiting():
             raise NotYet("skills are being made again", _PATIENCE_MS)
+        await self.index_notes.forget(job.space)
         await self.forget_copies(job.space)
         await self.store.overwrite()
         self.threads.fail_points.reach("forget.overwritten")

@@ -75,6 +75,8 @@ class SkillShelf:
     fail_points: FailPoints
     locks: OwnerLocks = field(default_factory=OwnerLocks)
     """Held while a file is written or removed."""
+    on_changed: Callable[[set[str]], None] = lambda owners: None
+    """Called with the folders of agents whose skills came or went."""
 
     async def paths(self, folder: str) -> list[str]:
         """Of an agent's or all agents' files of skills, those included that can't be read."""
@@ -251,6 +253,7 @@ class SkillShelf:
         await self.vault.remove_file(path, frozenset([current.digest] if current is not None else ()))
         # Its name may be words of a forgotten case.
         await self.vault.remove_empty_folder(path.rpartition("/")[0])
+        self.on_changed({owner_of_path(path) or ""})
 
     async def _write(self, path: str, text: str) -> None:
         current = await self.vault.look(path, SKILL_BYTES)
@@ -260,6 +263,7 @@ class SkillShelf:
         if await self.vault.write_unless_foreign(path, text, ours) is not None:
             raise StorageUnavailable("the skill's file is being edited")
         await self.files.record(path, text)
+        self.on_changed({owner_of_path(path) or ""})
 
 
 @dataclass(frozen=True, slots=True)
@@ -335,6 +339,7 @@ class SkillFollower:
                 skill = parse_skill(found.text).skill
                 if skill is not None:
                     await self.shelf.files.see(path, found.text)
+                    self.shelf.on_changed({owner})
                 if skill is not None and not gone.isdisjoint(skill.cases):
                     await self._make_again(owner, skill.cases)
             if found.stamp is not None:
@@ -382,5 +387,6 @@ class SkillFollower:
                 await self.deletions.add_skill(space, owner, name, cases)
                 self.shelf.reports.tell(seen.path, "was removed by hand: that skill is not made again")
             await self.shelf.files.forget(seen.path)
+            self.shelf.on_changed({owner})
         if space is not None:
             await self.forget_words(space)

@@ -47,7 +47,7 @@ class VaultSweep:
         on_notes_changed: Callable[[set[str]], None] = lambda owners: None,
         on_due: Callable[[int], None] = lambda due: None,
         followers: Sequence[FileFollower] = (),
-        on_swept: Callable[[bool], Awaitable[None]] | None = None,
+        on_swept: Callable[[bool, Listing], Awaitable[None]] | None = None,
     ) -> None:
         self._store = store
         self._note_store = notes
@@ -280,7 +280,7 @@ class VaultSweep:
                 )
         await self.notes.swept(missing if self._loss is None else ())
         if self._on_swept is not None:
-            await self._on_swept(went_back)
+            await self._on_swept(went_back, listing)
         self.sweeps += 1
 
     async def _expected(self) -> tuple[dict[str, KnownPart], dict[str, str]]:

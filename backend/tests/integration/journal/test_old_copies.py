@@ -305,12 +305,17 @@ async def test_of_a_note_that_came_through_the_api_nothing_is_left_with_its_user
         await home.drain()
         proof = await verified(home, forgotten=True)
         assert (proof["problems"], proof["looked_at"]["kept texts of notes"]) == ([], 0)
+        index = tmp_path / "home/vault" / ANNS / "index.md"
+        assert not index.exists()
         assert files_holding(tmp_path / "home", ["lighthouse", "ferry"]) == []
         await home.app.notes.seen(*kept)
         assert (await verified(home, forgotten=True))["problems"] == ["kept texts of notes: 1 of 1"]
         shutil.copytree(tmp_path / "copy", tmp_path / "home/vault", dirs_exist_ok=True)
+        assert "[[notes/fresh]]" in index.read_text()
         await home.app.vault_sweep.sweep()
+        await home.app.index_notes.write_due()
         assert files_holding(tmp_path / "home/vault", ["lighthouse", "ferry"]) == []
+        assert not index.exists()
 
 
 def quiet(folder: Path) -> Settings:

@@ -9,7 +9,8 @@ from recollect.domain.forgetting import is_deletions_path
 from recollect.domain.markdown.front_matter import split_front_matter
 from recollect.service.rebuild import rebuild_home
 from recollect.settings import Settings
-from tests.http_client import Home
+from tests.files_under import files_under
+from tests.http_client import Home, opened
 from tests.remembering import DAY, MAY_8, entries, remember, remembering, said, vault_files
 
 ANN = "default/users/ann/"
@@ -71,6 +72,9 @@ async def test_every_link_resolves_and_no_file_has_a_heading_twice(tmp_path: Pat
         f"2026-05-{day:02}.md" for day in range(8, 14)
     }
     assert unresolved(files) == []
+    index = files[f"{ANN}index.md"]
+    for target in ("profile", *(f"episodes/2026-05-{day:02}|2026-05-{day:02}" for day in range(8, 14))):
+        assert index.count(f"[[{target}]]") == 1
     for entry in made:
         assert transcripts.count(f"#^{entry.entry_id}]]") == 1, "each memory is linked where it was said"
     for path, text in files.items():
@@ -104,6 +108,52 @@ async def test_a_memory_that_is_deleted_loses_its_link_and_a_rebuilt_home_has_th
     _, verification = await rebuild_home(settings, open_home)
     assert verification.problems == []
     assert read(tmp_path / "home") == before
+
+
+async def test_the_index_note_is_a_persons_once_they_change_it_and_comes_back_once_they_remove_it(
+    tmp_path: Path,
+) -> None:
+    index = tmp_path / "home/vault" / f"{ANN}index.md"
+    async with opened(tmp_path / "home") as home:
+        body = {"user_id": "ann", "name": "treasure", "text": "Below the lighthouse."}
+        (await home.client.post("/api/v1/memory/notes", json=body)).raise_for_status()
+        await home.drain()
+        ours = index.read_text()
+        assert "- [[notes/treasure]]\n" in ours
+        index.write_text(f"{ours}Mine.\n")
+        body = {"user_id": "ann", "name": "plans", "text": "Porto, treasure and lighthouse."}
+        (await home.client.post("/api/v1/memory/notes", json=body)).raise_for_status()
+        await home.drain()
+        await home.app.vault_sweep.sweep()
+        await home.app.index_notes.write_due()
+        assert index.read_text() == f"{ours}Mine.\n"
+        index.unlink()
+        await home.app.vault_sweep.sweep()
+        await home.app.index_notes.write_due()
+        assert "- [[notes/plans]]\n- [[notes/treasure]]\n" in index.read_text()
+        await home.app.search.indexer.settled()
+        found = await home.client.post("/api/v1/memory/search", json={"user_id": "ann", "query": "treasure"})
+        assert {hit["text"] for hit in found.raise_for_status().json()["hits"]} == {
+            "Below the lighthouse.",
+            body["text"],
+        }
+
+
+async def test_a_forgotten_note_is_named_in_no_file(tmp_path: Path) -> None:
+    async with opened(tmp_path / "home") as home:
+        for name in ("treasure", "plans"):
+            body = {"user_id": "ann", "name": name, "text": f"{name}."}
+            (await home.client.post("/api/v1/memory/notes", json=body)).raise_for_status()
+        await home.drain()
+        index = tmp_path / "home/vault" / f"{ANN}index.md"
+        assert "treasure" in index.read_text()
+        home.app.index_notes.changed = lambda owners: None  # type: ignore[method-assign]
+        gone = await home.client.delete("/api/v1/memory/notes/treasure.md", params={"user_id": "ann"})
+        gone.raise_for_status()
+        await home.drain()
+        assert (await home.app.forgotten_verifier.verify()).problems == []
+        assert "[[notes/plans]]" in index.read_text()
+        assert not [path for path, held in files_under(tmp_path / "home").items() if b"treasure" in held]
 
 
 async def test_a_transcript_that_lost_its_links_is_rebuilt_with_them(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from recollect.domain.strategy import skills_job
 from recollect.service.chat.context_builder import MOST_SKILLS
 from tests.http_client import Home, Json
 from tests.processes import Server, recollect, recollect_json
-from tests.remembering import DAY, MAY_8, MortalModel, entries, remember, remembering
+from tests.remembering import DAY, MAY_8, MortalModel, entries, remember, remembering, said
 from tests.skill_house import DISK, delete, edit, file_of, forget, learned, skill_files, skills
 from tests.standins.tool_tasks import tool_task
 
@@ -214,6 +214,22 @@ async def test_without_tools_without_an_agent_without_memory_and_for_another_use
         assert lists(await chat(home, "hers", "Is the disk full?", user="ann", tools=TOOLS)) == 0
         home.client.headers.update(off)
         assert lists(await chat(home, "off", "Is the disk full?", tools=TOOLS)) == 0
+
+
+async def test_the_index_note_links_to_the_users_own_skills_and_no_longer_once_they_are_deleted(
+    tmp_path: Path,
+) -> None:
+    async with remembering(tmp_path) as home:
+        skill = await learned(home)
+        await remember(home, "hers", said([("user", "I live in Berlin.")]), user_id="ann")
+        await home.drain()
+        users = home.app.settings.vault_path / "default/users"
+        link = f"[[{skill['path'].removeprefix('default/').removesuffix('.md')}|{skill['title']}]]"
+        assert link in (users / "bob/index.md").read_text()
+        assert skill["title"] not in (users / "ann/index.md").read_text()
+        (await delete(home, skill)).raise_for_status()
+        await home.drain()
+        assert not (users / "bob/index.md").exists()  # Nothing is left to link to.
 
 
 @pytest.mark.parametrize(("agent", "listed"), [("clerk", 1), ("baker", 0), (None, 0)])
