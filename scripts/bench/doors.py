@@ -71,10 +71,16 @@ def _response(text: str) -> Request:
     return Request("/v1/responses", {"model": "quick", "input": text}, _NO_MEMORY)
 
 
+def _message(text: str) -> Request:
+    body = {"model": "quick", "max_tokens": 100, "messages": [{"role": "user", "content": text}]}
+    return Request("/v1/messages", body, _NO_MEMORY)
+
+
 PAIRS: dict[str, tuple[Asked, Asked]] = {
     "search by MCP 2026-07-28 / memory/search": (_mcp("2026-07-28"), _search),
     "search by MCP 2025-11-25 / memory/search": (_mcp("2025-11-25"), _search),
     "a chat by /v1/responses / /v1/chat/completions": (_response, _completion),
+    "a chat by /v1/messages / /v1/chat/completions": (_message, _completion),
 }
 """Each door beside the route that does the same. Add a door here."""
 

@@ -16,6 +16,8 @@ from recollect.domain.model import JsonObject, NewTurn, Turn
 DIGEST_BYTES = 16
 EXAMPLE = "an example"
 """Why memory leaves a message alone that a client puts first in its conversations."""
+COPY = "a copy"
+"""Why memory leaves a message alone that a client puts into a conversation after it was answered in another thread."""
 FEWEST_IN_THE_MIDDLE = 2
 """The fewest messages in a row by which a conversation is known whose beginning was not sent."""
 

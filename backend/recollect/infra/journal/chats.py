@@ -61,7 +61,8 @@ WAITS_ON = "UPDATE threads SET closes_at = ? WHERE pk = ? AND closes_at IS NOT N
 LEAVE_EXAMPLES = """
 UPDATE turns SET skip_reason = :reason WHERE thread_pk = :pk AND position BETWEEN :first AND :last
     AND pk IN (SELECT turn_pk FROM unprocessed_buffer WHERE thread_pk = :pk)
-    AND position <= coalesce((SELECT last_position FROM transcript_parts WHERE thread_pk = :pk AND part = 1), :last)
+    AND NOT EXISTS (SELECT 1 FROM transcript_parts p WHERE p.thread_pk = :pk AND p.part > 1
+        AND turns.position BETWEEN p.first_position AND p.last_position)
 RETURNING pk"""
 
 INTERRUPTED = "the server stopped before the answer was complete"
@@ -109,12 +110,12 @@ class SqlChatStore(QueueingStore):
         self._tell(due)
         return accepted, conversation
 
-    async def leave_examples(self, thread: ThreadRef, first: int, last: int) -> None:
+    async def leave_examples(self, thread: ThreadRef, first: int, last: int, reason: str = EXAMPLE) -> None:
         """Messages between these places turned out to be examples: memory and search leave them alone from now on."""
 
         def leave(connection: sqlite3.Connection) -> tuple[bool, int | None]:
             (pk,) = thread_columns(connection, thread)
-            bound = {"pk": pk, "reason": EXAMPLE, "first": first, "last": last}
+            bound = {"pk": pk, "reason": reason, "first": first, "last": last}
             left = connection.execute(LEAVE_EXAMPLES, bound).fetchall()
             if not left:
                 return False, None

@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from recollect.domain.access import Caller
 from recollect.domain.chat import ChatRequest
 from recollect.domain.history_matching import (
+    COPY,
     Sighting,
     all_digest,
     best_of,
@@ -195,13 +196,24 @@ class HistoryMatching:
         ]
         return _going_on(ends[0], told.messages) if len(ends) == 1 else None
 
-    async def ends_with(self, thread: ThreadRef, said: NewTurn) -> Turn | None:
-        """The thread's last turn, if it is an answer that was given there and just this one."""
-        last = await self.threads.get_history(thread, 1)
-        if not last or last[0].role != "assistant" or said_digest(last[0]) != said_digest(said):
-            return None
-        given = last[0].model is not None or await self.chats.receipts(thread, last)
-        return last[0] if given else None
+    async def ends_with(self, thread: ThreadRef, said: Sequence[NewTurn]) -> list[Turn]:
+        """The thread's last turns, if they are the first of these, up to an answer that was given there."""
+        last = await self.threads.get_history(thread, len(said))
+        digests, wanted = [said_digest(turn) for turn in last], [said_digest(turn) for turn in said]
+        for known in range(len(last), 0, -1):
+            if last[-1].role == "assistant" and digests[-known:] == wanted[:known]:
+                given = last[-1].model is not None or await self.chats.receipts(thread, last[-1:])
+                return list(last[-known:]) if given else []
+        return []
+
+    async def leave_copy(self, thread: ThreadRef, copied: Sequence[Turn]) -> None:
+        """Have memory leave alone what a new thread begins with, if just that was asked and answered in another one."""
+        said = [digest for turn in copied if (digest := said_digest(turn)) is not None]
+        found = await self.histories.from_the_beginning(thread.space, thread.user_id, said)
+        if any(
+            each.known == len(said) and each.answered and each.thread_id != thread.thread_id for each in found
+        ):
+            await self.chats.leave_examples(thread, 1, len(copied), COPY)
 
     async def _matched(
         self, owner: _Owner, told: _Told, digest: bytes, key: str | None

@@ -113,3 +113,25 @@ async def test_a_run_goes_on_in_a_conversation(
     await Runner.run(agent, "the weather in Porto?", conversation_id=opened.id)
     await Runner.run(agent, "thanks", conversation_id=opened.id)
     assert texts(server, opened.id)[-3:] == ["You said: sunny in Porto", "thanks", "You said: thanks"]
+
+
+async def test_what_the_sdk_for_javascript_puts_into_its_session_is_remembered_once(
+    client: AsyncOpenAI, server: Server, engine: StandInEngine, user: str
+) -> None:
+    """As it was captured: it adds question and answer after a response that did not name the conversation."""
+    opened = (await client.conversations.create(items=[])).id
+    history: list[Any] = []
+    for text in ("My sister is in Porto.", "I am in Vienna."):
+        asked: Any = {"role": "user", "content": text}
+        response = await client.responses.create(model="recollect", input=[*history, asked])
+        (said,) = response.output
+        answer: Any = said.model_dump(exclude={"id", "phase"}, exclude_none=True)
+        await client.conversations.items.create(opened, items=[asked, answer])
+        listed = await client.conversations.items.list(opened, order="asc")
+        history = [item.model_dump(exclude_none=True) for item in listed.data]
+    everything = [
+        "My sister is in Porto.", "You said: My sister is in Porto.", "I am in Vienna.", "You said: I am in Vienna.",
+    ]  # fmt: skip
+    assert texts(server, opened) == everything
+    covered = server.client.get("/api/v1/coverage", params={"user_id": user}).json()
+    assert covered["messages"] - covered["skipped"] == len(everything)

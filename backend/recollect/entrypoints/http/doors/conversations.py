@@ -91,17 +91,21 @@ def _turn_id(item_id: str, thread: ThreadRef) -> str:
 
 
 async def _add(home: Home, thread: Thread, given: list[InputItem]) -> list[JsonObject]:
-    """An answer that a response has put there is not added again by a client that keeps a record of its own."""
+    """What a response has put there is not added again by a client that keeps a record of its own.
+
+    Such a client has the first response answer elsewhere, for want of anything by which to know the conversation.
+    """
     made = (await asyncio.to_thread(Turns.of, given, home.clock(), "items")).turns
     turns = list(made.values())
-    known = await home.history_matching.ends_with(thread.ref, turns[0]) if turns else None
-    stored = [] if known is None else [known]
+    stored = await home.history_matching.ends_with(thread.ref, turns) if turns else []
     if new := turns[len(stored) :]:
         append = Append(thread.space, thread.thread_id, (), thread.user_id)
         overtaken, backlog = home.search.indexer.overtaken, home.settings.limits.backlog
         await threads.refuse_backlog(home.THREADS, home.jobs, overtaken, home.quotas, append, 0, backlog)
         stored += await append_with_images(home.THREADS, home.images, thread.ref, new)
         home.metrics.observe_messages(["accepted"] * len(new))
+        if place_of(stored[0]) == 1 and stored[-1].role == "assistant":
+            await home.history_matching.leave_copy(thread.ref, stored)
     return [item for turn in stored for item in items_of(thread.ref, turn)]
 
 
