@@ -59,7 +59,21 @@ export async function* events(path, { method = "GET", ...options } = {}) {
   }
 }
 
-async function send(method, path, { query, body, headers, signal } = {}) {
+/** The lines of an answer, each parsed from JSON. `options` as of a call, or with a `file`, which is sent as it is. */
+export async function* lines(path, options) {
+  const response = await send("POST", path, options);
+  const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
+  let text = "";
+  for (let ended = false; !ended; ) {
+    const { done, value = "" } = await reader.read();
+    const whole = (text + value).split("\n");
+    text = whole.pop();
+    for (const line of whole) yield JSON.parse(line);
+    ended = done;
+  }
+}
+
+async function send(method, path, { query, body, file, headers, signal } = {}) {
   if (NO_ADDRESS.test(path)) throw new ApiError(0, { code: "no_address", message: "This chat is from before ids like “.” and “..” were refused: no address can hold it. It can be read and deleted with curl --path-as-is." });
   const request = { method, signal, cache: "no-store", headers: { ...headers } };
   const key = kept("key");
@@ -67,6 +81,10 @@ async function send(method, path, { query, body, headers, signal } = {}) {
   if (body !== undefined) {
     request.headers["Content-Type"] = "application/json";
     request.body = JSON.stringify(body);
+  }
+  if (file) {
+    request.headers["Content-Type"] = "application/octet-stream";
+    request.body = file;
   }
   let response;
   try {

@@ -237,6 +237,7 @@ class App(Assembly):
             admit,
             lambda: self.search.indexer,
             lambda receipts: self.metrics.observe_messages(each.status for each in receipts),
+            self.fail_points,
         )
 
     @property

@@ -42,6 +42,7 @@ FAIL_POINTS: Final = (
     "forget.late_ones_gone",
     "forget.settled",
     "forget.overwritten",
+    "import.added",
     "rebuild.imported",
     "rebuild.swapped",
     "restore.unpacked",

@@ -1,4 +1,4 @@
-// Bringing notes along: dropped anywhere on the page, or chosen with a button.
+// Bringing notes and exports of other services along: dropped anywhere on the page, or chosen with a button.
 import { apiPath, post } from "../api.js";
 import { go } from "../router.js";
 import { useSession } from "../session.js";
@@ -7,6 +7,7 @@ import { useDrop } from "../ui/drop.js";
 import { Icon } from "../ui/icons.js";
 import { toast } from "../ui/toast.js";
 import { createContext, html, useCallback, useContext, useRef, useState } from "../view.js";
+import { EXPORT, useImport } from "./import_file.js";
 
 const NOTE = /\.(md|markdown|txt)$/i;
 const Importing = createContext({ bring: () => {}, brought: 0 });
@@ -27,9 +28,15 @@ export function NoteDrop({ children }) {
     },
     [user],
   );
+  const { importFile, shown } = useImport(user);
   const bring = useCallback(
     async (files) => {
       for (const file of files) {
+        if (EXPORT.test(file.name)) {
+          await importFile(file);
+          setBrought((number) => number + 1);
+          continue;
+        }
         try {
           if (!NOTE.test(file.name)) throw new Error(`${file.name} is no Markdown or text file.`);
           const text = await textOf(file);
@@ -42,13 +49,14 @@ export function NoteDrop({ children }) {
         }
       }
     },
-    [keep],
+    [keep, importFile],
   );
-  const { zone, hint } = useDrop(bring, "Drop Markdown notes to keep them");
+  const { zone, hint } = useDrop(bring, "Drop notes, or an export of another chat, to keep them");
   return html`<${Importing.Provider} value=${{ bring, brought }}>
     <div class="drop-zone" ...${zone}>
       ${children}
       ${hint}
+      ${shown}
     </div>
     ${twins.slice(0, 1).map((twin) => html`<${ConfirmDialog} key=${twin} title="Replace the note?" confirm="Replace" onConfirm=${() => keep(twin.name, twin.text, true)} onClose=${() => setTwins((all) => all.filter((each) => each !== twin))}>
       <p>There is another note called <strong>${twin.name}</strong>.</p>
@@ -76,5 +84,5 @@ export function BringButton() {
     field.current.value = "";
   };
   return html`<button type="button" onClick=${() => field.current.click()}><${Icon} name="upload" />Bring notes</button>
-    <input ref=${field} type="file" class="hidden-label" tabindex="-1" aria-label="Markdown notes" accept=".md,.markdown,.txt,text/markdown" multiple onChange=${chosen} />`;
+    <input ref=${field} type="file" class="hidden-label" tabindex="-1" aria-label="Markdown notes" accept=".md,.markdown,.txt,text/markdown,.json,.jsonl,.zip" multiple onChange=${chosen} />`;
 }

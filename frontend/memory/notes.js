@@ -22,7 +22,7 @@ export function Notes({ chosen }) {
   const list = useLoaded((signal) => get(apiPath("memory", "notes"), { user_id: user }, { signal }), [user, brought]);
   return html`<div class="panes ${chosen ? "has-chosen" : ""}">
     <section class="pane-list" aria-label="Notes">
-      <div class="filters"><${BringButton} /><p class="muted small-text">Or drop Markdown files anywhere on this page. They become files in your vault and are found by search.</p></div>
+      <div class="filters"><${BringButton} /><p class="muted small-text">Or drop Markdown files anywhere on this page: they become files in your vault and are found by search. An export of ChatGPT, Claude or Open WebUI becomes chats.</p></div>
       <${List} list=${list} chosen=${chosen} />
     </section>
     <section class="pane-detail" aria-label="The chosen note">

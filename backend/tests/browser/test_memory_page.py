@@ -8,6 +8,7 @@ from playwright.sync_api import Page, expect
 
 from tests.browser.site import MAY_8, Site, Visit, Visits
 from tests.processes import wait_until
+from tests.standins import made_exports
 from tests.standins.tool_tasks import tool_task
 
 DAY = 86_400_000
@@ -177,6 +178,17 @@ def test_a_note_is_brought_along_by_dropping_it(site: Site, visit: Visits, name:
         "button", name="Replace", exact=True
     ).click()
     expect(page.get_by_role("article")).to_contain_text("Another text.")
+
+    drop(page, "conversations.json", made_exports.export("Claude", 2, 3).decode())
+    report = page.get_by_role("dialog", name="conversations.json is imported")
+    expect(report).to_contain_text("Claude: 2 conversations, 6 messages.")
+    report.get_by_role("button", name="Done").click()
+    assert {each["title"] for each in site.get("threads", user_id="noted")["threads"]} == {
+        "Conversation 0",
+        "Conversation 1",
+    }
+    drop(page, "other.json", "{}")
+    expect(page.get_by_text("none of the formats")).to_be_visible()
 
 
 @pytest.mark.slow

@@ -22,6 +22,8 @@ from tests.stress.utils import SIGKILLED, covered, used_until_killed, verified
 
 BATCH = 3
 BY_COMMAND = tuple(name for name in FAIL_POINTS if name.startswith(("rebuild.", "restore.", "upgrade.")))
+BY_IMPORT = ("import.added",)
+"""The step of `test_imports.py`."""
 BY_INDEX = tuple(name for name in FAIL_POINTS if name.startswith(("index.", "reindex.")))
 """The steps of `test_index_kills.py`."""
 BY_EDIT = tuple(name for name in FAIL_POINTS if name.startswith("edits."))
@@ -33,7 +35,9 @@ BY_FORGETTING = (
 )  # fmt: skip
 """The steps of `test_forgetting_kills.py`."""
 BY_SERVER = tuple(
-    name for name in FAIL_POINTS if name not in BY_COMMAND + BY_INDEX + BY_EDIT + BY_MEMORY + BY_FORGETTING
+    name
+    for name in FAIL_POINTS
+    if name not in BY_COMMAND + BY_IMPORT + BY_INDEX + BY_EDIT + BY_MEMORY + BY_FORGETTING
 )
 
 

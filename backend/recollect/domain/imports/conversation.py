@@ -1,6 +1,7 @@
 """Conversations that were held elsewhere, in the form in which they are imported."""
 
 import hashlib
+import itertools
 import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
@@ -83,7 +84,7 @@ def conversation(
     if not kept:
         reasons[NO_MESSAGES] += 1
     return Conversation(
-        thread_id=f"{source}-{_short(identifier or _made_id(title, created, by_id))}",
+        thread_id=f"{source}-{_short(identifier or _made_id(created, by_id))}",
         title=clean(title).strip()[:MAX_TITLE] or None if title else None,
         said=tuple(_with_times(kept, created)),
         branches=frozenset(each.message_id for each in kept if each.message_id not in path),
@@ -154,8 +155,9 @@ def _with_times(kept: list[Said], created: int | None) -> Iterator[Said]:
         yield replace(each, time=time)
 
 
-def _made_id(title: str | None, created: int | None, messages: Iterable[str]) -> str:
-    told = "\x00".join([title or "", str(created), *messages])
+def _made_id(created: int | None, messages: Iterable[str]) -> str:
+    """Of a conversation that has none: the same when it has got more messages, or another title."""
+    told = "\x00".join([str(created), *itertools.islice(messages, 3)])
     return hashlib.sha256(told.encode("utf-8", "replace")).hexdigest()[:32]
 
 

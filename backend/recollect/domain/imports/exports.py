@@ -24,7 +24,7 @@ from recollect.domain.imports.conversation import (
 )
 
 Json = Mapping[str, Any]
-_WORDS = frozenset({"text", "multimodal_text"})
+_WORDS = frozenset({"text", "multimodal_text", "code"})
 _THINKING = frozenset({"thoughts", "reasoning_recap"})
 
 
@@ -55,7 +55,7 @@ def _chatgpt_message(name: str, node: Json, left_out: Counter[str]) -> Said:
     role, kind = author.get("role"), content.get("content_type")
     parts = content.get("parts") if isinstance(content.get("parts"), list) else []
     assert isinstance(parts, list)
-    text = "\n\n".join(words for part in parts if (words := _words(part)))
+    text = "\n\n".join(words for part in parts if (words := _words(part))) or text_in(content.get("text"))
     reason = None
     if not told:
         reason = NO_MESSAGE
@@ -199,33 +199,32 @@ def _open_webui_message(
 
 def claude_code(lines: Iterator[Json], name: str) -> Conversation:
     """A session's lines: each names its parent, and all but what was said is left out. `name` is that of its file."""
-    left_out: Counter[str] = Counter()
     messages: list[Said] = []
+    known: set[str] = set()
     session = title = None
-    for place, line in enumerate(lines):
+    for line in lines:
         kind = line.get("type")
         if kind == "summary":
             title = text_in(line.get("summary")) or title
-        elif kind == "custom-title" or kind == "ai-title":
+        elif kind in ("custom-title", "ai-title"):
             title = text_in(line.get("customTitle")) or text_in(line.get("aiTitle")) or title
         identifier = said_id(line.get("uuid"))
         if identifier is None:
             continue
         session = said_id(line.get("sessionId")) or session
         parent = said_id(line.get("parentUuid")) or said_id(line.get("logicalParentUuid"))
-        if parent is None and messages:
+        if parent not in known and messages:
             parent = messages[-1].message_id
-        messages.append(_claude_code_message(place, line, identifier, parent, left_out))
+        known.add(identifier)
+        messages.append(_claude_code_message(line, identifier, parent))
     stem = name.replace("\\", "/").rpartition("/")[2].removesuffix(".jsonl")
     if title is None:
         title = next((each.text for each in messages if each.role == "user" and not each.left_out), "")
         title = title.strip().partition("\n")[0][:80]
-    return conversation("claude-code", session or stem, title, messages, left_out=left_out)
+    return conversation("claude-code", session or stem, title, messages)
 
 
-def _claude_code_message(
-    place: int, line: Json, identifier: str, parent: str | None, left_out: Counter[str]
-) -> Said:
+def _claude_code_message(line: Json, identifier: str, parent: str | None) -> Said:
     message = _object(line.get("message"))
     role, content = message.get("role"), message.get("content")
     text, reason = text_in(content), None

@@ -12,6 +12,7 @@ from recollect.domain.identity import turn_id
 from recollect.domain.imports.conversation import Conversation, Said, clean
 from recollect.domain.model import DEFAULT_USER, NOTE_BYTES, Append, JsonObject, NewTurn, Receipt, ThreadRef
 from recollect.errors import AlreadyExists, InvalidInput, TooMuchQueued
+from recollect.failpoints import FailPoints
 from recollect.infra.journal.threads import SqlThreadStore
 from recollect.service.coordination import Clock, OwnerLocks, Progress
 from recollect.service.graph import GraphEntity, GraphRelation, KnowledgeGraph
@@ -68,6 +69,7 @@ class Importer:
     indexer: Callable[[], Indexer]
     """The one that runs; it is told of notes, and may have them wait."""
     on_messages: Callable[[Sequence[Receipt]], None]
+    fail_points: FailPoints
     _locks: OwnerLocks = field(default_factory=OwnerLocks)
     """One import of a user at a time."""
 
@@ -149,6 +151,7 @@ class Importer:
         await _when_there_is_room(lambda: self.admit(append, size))
         receipts = await memorize(self.threads, append)
         self.on_messages(receipts)
+        self.fail_points.reach("import.added")
         return receipts
 
     async def _take_note(self, caller: Caller, user: str, file: NoteFile, report: Report) -> None:

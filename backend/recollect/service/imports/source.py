@@ -21,6 +21,11 @@ _CHUNK = 1024 * 1024
 _BUFFER = 64 * 1024
 _MOST_CHARACTERS = 32 * 1024 * 1024
 """Of one conversation, or one line, as JSON."""
+_LONGEST_SESSION = 256 * 1024 * 1024
+"""What is said in a session is in memory at once."""
+_MOST_UNPACKED = 16 * 1024 * 1024 * 1024
+_LARGEST_DIRECTORY = 16 * 1024 * 1024
+"""Of an archive, in bytes: about 200,000 files."""
 _MOST_LINES_LOOKED_AT = 50
 _AT_ONCE = 100
 _NEAR_THE_END = 16
@@ -78,9 +83,12 @@ class Source:
         file.seek(0)
         try:
             if file.read(4) == b"PK\x03\x04":
+                _refuse_many_files(file, source.total)
                 source.archive = zipfile.ZipFile(file)
             members = source._members()
             source.total = sum(size for _, size in members)
+            if source.total > _MOST_UNPACKED:
+                raise BrokenFile(f"unpacked it has more than {_MOST_UNPACKED:,} bytes")
             for member, _ in members:
                 if (found := source._format(member)) is not None:
                     source.formats[found] = None
@@ -95,13 +103,13 @@ class Source:
         before = 0
         for member, size in self._members():
             try:
-                yield from self._items(member, before)
+                yield from self._items(member, size, before)
             except (zipfile.BadZipFile, BrokenFile, UnicodeDecodeError, EOFError) as error:
                 yield LeftOut(f"{member or self.name} can't be read on: {error}")
             before += size
             self.done = before
 
-    def _items(self, member: str, before: int) -> Iterator[Item]:
+    def _items(self, member: str, size: int, before: int) -> Iterator[Item]:
         found = self._format(member)
         name = member or self.name
         if found is None:
@@ -114,6 +122,8 @@ class Source:
                 yield NoteFile(name, file.read(NOTE_BYTES + 1))
             elif found == SERVER_MEMORY:
                 yield from _graph(_lines(file))
+            elif found == CLAUDE_CODE and size > _LONGEST_SESSION:
+                yield LeftOut(f"sessions of more than {_LONGEST_SESSION:,} bytes")
             elif found == CLAUDE_CODE:
                 yield claude_code(_lines(file), name)
             else:
@@ -158,6 +168,21 @@ class Source:
                 return format_of(first) if isinstance(first, dict) else None
         except (BrokenFile, UnicodeDecodeError):
             return None
+
+
+def _refuse_many_files(file: IO[bytes], size: int) -> None:
+    """Raises BrokenFile where the list of an archive's files, which is read whole, is too long."""
+    start = max(0, size - 66_000)
+    file.seek(start)
+    tail = file.read()
+    end = tail.rfind(b"PK\x05\x06")
+    length = int.from_bytes(tail[end + 12 : end + 16], "little")
+    if tail[max(0, end - 20) : end].startswith(b"PK\x06\x07"):  # A second list's end, with longer numbers.
+        file.seek(min(size, int.from_bytes(tail[end - 12 : end - 4], "little")))
+        length = int.from_bytes(file.read(48)[40:], "little")
+    file.seek(0)
+    if length > _LARGEST_DIRECTORY:
+        raise BrokenFile("it holds too many files")
 
 
 def _is_hidden(path: str) -> bool:

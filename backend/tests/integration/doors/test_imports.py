@@ -109,6 +109,7 @@ async def test_what_no_person_and_no_model_said_is_left_out_and_counted(home: Ho
     for name, role, more in (
         ("call", "assistant", {"recipient": "python"}),
         ("result", "tool", {"author": {"role": "tool", "name": "python"}}),
+        ("code", "assistant", {"content": {"content_type": "code", "text": "print(1)"}}),
         ("thought", "assistant", {"content": {"content_type": "thoughts", "thoughts": []}}),
         ("instructions", "user", {"content": {"content_type": "user_editable_context"}}),
     ):
@@ -130,7 +131,7 @@ async def test_what_no_person_and_no_model_said_is_left_out_and_counted(home: Ho
         "images and other media": 1,
     }
     said = await turns(home, "chatgpt-conversation-1")
-    assert [turn["content"] for turn in said][2:] == ["Here is the picture."]
+    assert [turn["content"] for turn in said][2:] == ["print(1)", "Here is the picture."]
     assert not any(turn["parent_id"] for turn in said)
 
 
@@ -220,7 +221,7 @@ async def test_notes_keep_their_bytes_and_names_and_are_never_rewritten(home: Ho
     assert (notes / "vault/deep/er/Other note.markdown").read_bytes() == b"- a\n"
     assert (await bring(home, b"out", "../../../escape.md"))["notes"] == 1
     assert (notes / "escape.md").read_bytes() == b"out"
-    assert len(list(home.app.vault.root.rglob("*.m*"))) == 4
+    assert len(list(notes.rglob("*.m*"))) == 4
     files["vault/CON.md"] = b"changed"
     again = await bring(home, made.zipped(files), "vault.zip")
     assert (again["notes"], again["already"]["notes"]) == (0, 2)
@@ -363,6 +364,22 @@ async def test_an_export_that_breaks_off_is_taken_as_far_as_it_goes(home: Home) 
     assert (await bring(home, content))["messages"] == 10 - report["messages"]
 
 
+async def test_an_archive_of_too_many_files_is_refused(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    content = made.zipped({f"{number}.md": b"x" for number in range(20)})
+    monkeypatch.setattr(source, "_LARGEST_DIRECTORY", 900)
+    assert "too many files" in error_of(await send(home, content))["message"]
+    end = content.rfind(b"PK\x05\x06")
+    longer = b"PK\x06\x06" + bytes(36) + (2**40).to_bytes(8, "little") + bytes(8)
+    locator = b"PK\x06\x07" + bytes(4) + end.to_bytes(8, "little") + bytes(4)
+    monkeypatch.setattr(source, "_LARGEST_DIRECTORY", 90_000)
+    assert (
+        "too many files"
+        in error_of(await send(home, content[:end] + longer + locator + content[end:]))["message"]
+    )
+    monkeypatch.setattr(source, "_MOST_UNPACKED", 10)
+    assert "unpacked" in error_of(await send(home, content))["message"]
+
+
 async def test_a_file_that_is_too_large_is_refused_before_it_is_read(tmp_path: Path) -> None:
     async with opened(tmp_path / "home", limits={"import_bytes": 2000}) as home:
         refused = await send(home, made.export("Claude", 50, 2))
@@ -391,4 +408,6 @@ def test_trees_with_circles_and_lost_parents_are_put_in_order() -> None:
     assert [each.parent for each in told.said if each.message_id == "d"] == ["c"]
     deep = [said(str(number), str(number - 1) if number else None) for number in range(3_000)]
     assert len(conversation("x", "1", "t", deep).said) == 3_000
+    unnamed = [conversation("x", None, f"t{number}", deep[:number]).thread_id for number in (3, 4)]
+    assert unnamed[0] == unnamed[1] != conversation("x", None, None, deep[1:4]).thread_id
     assert moment("2024-05-08T14:03:00.5Z") == moment(1715176980.5) == moment(1715176980500)

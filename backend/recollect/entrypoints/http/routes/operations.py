@@ -174,6 +174,8 @@ async def _observe_search(home: App) -> None:
 
 
 operator_router = APIRouter(prefix="/api/v1", tags=["operator"], route_class=BodyRoute)
+_MOST_SILENT = 100
+"""Tenths of a second: proxies break off what is silent for longer."""
 LINES: dict[int | str, dict[str, Any]] = {
     200: {"content": {"application/x-ndjson": {}}, "description": "Progress lines, then the result."}
 }
@@ -289,9 +291,10 @@ def _operators_only(caller: Caller) -> None:
 
 
 async def lines(work: Callable[[Progress], Awaitable[dict[str, Any]]]) -> AsyncIterator[str]:
-    """Run `work` and tell how far it is, at most ten times a second."""
+    """Run `work` and tell how far it is, at most ten times a second, and now and then that it goes on."""
     loop = asyncio.get_running_loop()
     latest: list[tuple[int, int]] = []
+    done = total = silent = 0
 
     def progress(done: int, total: int) -> None:
         loop.call_soon_threadsafe(latest.append, (done, total))
@@ -300,9 +303,11 @@ async def lines(work: Callable[[Progress], Awaitable[dict[str, Any]]]) -> AsyncI
     try:
         while not task.done():
             await asyncio.wait({task}, timeout=0.1)
-            if latest:
-                done, total = latest[-1]
+            silent += 1
+            if latest or silent > _MOST_SILENT:
+                done, total = latest[-1] if latest else (done, total)
                 latest.clear()
+                silent = 0
                 yield json.dumps({"done": done, "total": total}) + "\n"
         yield json.dumps({"result": task.result()}) + "\n"
     except RecollectError as error:
