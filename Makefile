@@ -3,7 +3,7 @@ SHELL := /bin/bash
 BIN := $(CURDIR)/.venv/bin
 RUFF := $(BIN)/ruff
 RUFF_OPTIONS := --config backend/pyproject.toml
-PYTHON_FILES := backend scripts
+PYTHON_FILES := backend scripts examples
 # Three processes on two cores: tests wait for clocks and disks as much as for the processor.
 IN_PARALLEL := -n 3 --dist loadfile --no-loadscope-reorder
 

@@ -39,6 +39,7 @@ from recollect.service.forget.proof import ForgottenVerifier
 from recollect.service.forget.purge import Purges, Rework, ThreadPurger
 from recollect.service.graph import KnowledgeGraph
 from recollect.service.imports.importer import Importer
+from recollect.service.memory_tool import MemoryTool
 from recollect.service.models.background import BackgroundModel
 from recollect.service.models.cached_model_calls import CachedModelCalls
 from recollect.service.models.connect import Connected, connect_model
@@ -220,6 +221,10 @@ class App(Assembly):
     @cached_property
     def graph(self) -> KnowledgeGraph:
         return KnowledgeGraph(self.user_notes, self.forgetting, self.clock)
+
+    @cached_property
+    def memory_tool(self) -> MemoryTool:
+        return MemoryTool(self.user_notes, self.forgetting)
 
     @cached_property
     def importer(self) -> Importer:

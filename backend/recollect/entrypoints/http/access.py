@@ -51,7 +51,7 @@ RULES = (
     Rule("GET /api/v1/whoami", ()),
     Rule("POST /api/v1/threads/[^/]+/cancel|POST /api/v1/jobs/[^/]+/retry", (WRITE,), stores=False),
     # Of the protocols that these speak, what is done is known when their bodies are read: see `act_as`.
-    Rule("POST /mcp", (), stores=False),
+    Rule("POST /mcp|POST /api/v1/memory/tool", (), stores=False),
     Rule("[A-Z]+ /(?:memories(?:/.*)?|search|reset|configure)", (), stores=False),
     Rule(
         "[A-Z]+ /v[123]/(?:ping|memories|event|entities|batch|exports|summary|feedback)/.*", (), stores=False

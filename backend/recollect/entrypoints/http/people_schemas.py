@@ -4,7 +4,7 @@ import re
 from datetime import datetime
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, Field, SecretStr
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, SecretStr
 
 from recollect.domain.model import Note
 from recollect.domain.people import DEFAULT_PRESET, MAX_INSTRUCTIONS, MAX_PERSONA, MAX_TOKENS, Preset
@@ -114,6 +114,36 @@ class NoteBody(Body):
     name: Id = Field(description="Its file's name, with or without `.md`.")
     text: Annotated[Text, AfterValidator(not_blank)] = Field(description="Markdown, up to 1,000,000 bytes.")
     replace: bool = Field(False, description="Put it in the place of another note of that name.")
+
+
+MemoryPath = Annotated[Text, Field(max_length=1024)]
+
+
+class MemoryToolBody(Body):
+    """A call of Anthropic's memory tool: its input, as the model made it. What a command doesn't need is left alone."""
+
+    model_config = ConfigDict(extra="ignore")
+
+    command: Literal["view", "create", "str_replace", "insert", "delete", "rename"]
+    user_id: Id | None = Field(None, description="Whose notes; unset: the key's user, else `me`.")
+    path: MemoryPath = Field("", description="Below `/memories`.")
+    view_range: Annotated[list[int], Field(max_length=2)] | None = Field(
+        None, description="First and last line; -1: the end."
+    )
+    file_text: Text = ""
+    old_str: Text = ""
+    new_str: Text = ""
+    insert_line: int = 0
+    insert_text: Text = ""
+    old_path: MemoryPath = ""
+    new_path: MemoryPath = ""
+
+
+class MemoryToolAnswer(BaseModel):
+    """For a `tool_result`."""
+
+    content: str
+    is_error: bool = Field(description="The command failed, and the content says why.")
 
 
 class NoteAnswer(BaseModel):

@@ -1,5 +1,6 @@
 """Anthropic's own package at Recollect's door: messages, streams, tools, tokens, models."""
 
+import importlib.util
 import json
 import sys
 from collections.abc import Iterator
@@ -12,6 +13,8 @@ import anthropic
 import httpx2
 import pytest
 from anthropic import Anthropic
+from anthropic.lib.tools import ToolError
+from anthropic.lib.tools._beta_builtin_memory_tool import BetaLocalFilesystemMemoryTool
 from anthropic.types import Message, RawMessageStreamEvent
 from pydantic import TypeAdapter
 
@@ -383,3 +386,91 @@ def test_keys_keep_users_and_spaces_apart(running: StandInEngine, tmp_path: Path
         with pytest.raises(anthropic.AuthenticationError):
             nobody.messages.count_tokens(model="recollect", messages=[says("x")])  # type: ignore[list-item]
         assert server.client.post("/v1/messages", json={"messages": [says("x")]}).status_code == 401
+
+
+# --- the memory tool ----------------------------------------------------------------------------------------
+
+COMMANDS: list[Json] = [
+    {"command": "view", "path": "/memories/none.md"},
+    {"command": "create", "path": "/memories/people/marta.md", "file_text": "# Marta\n\nlives in Porto\nhas a cat\n"},
+    {"command": "create", "path": "/memories/people/marta.md", "file_text": "again"},
+    {"command": "create", "path": "/memories/todo.txt", "file_text": "one\ntwo\none more"},
+    {"command": "view", "path": "/memories/people/marta.md"},
+    {"command": "view", "path": "/memories/people/marta.md", "view_range": [2, 3]},
+    {"command": "view", "path": "/memories/todo.txt", "view_range": [2, -1]},
+    {"command": "str_replace", "path": "/memories/people/marta.md", "old_str": "Porto", "new_str": "Lisbon"},
+    {"command": "str_replace", "path": "/memories/people/marta.md", "old_str": "Porto", "new_str": "Faro"},
+    {"command": "str_replace", "path": "/memories/todo.txt", "old_str": "one", "new_str": "1"},
+    {"command": "str_replace", "path": "/memories/people", "old_str": "one", "new_str": "1"},
+    {"command": "insert", "path": "/memories/todo.txt", "insert_line": 0, "insert_text": "zero\n"},
+    {"command": "insert", "path": "/memories/todo.txt", "insert_line": 9, "insert_text": "ten"},
+    {"command": "insert", "path": "/memories/none.md", "insert_line": 0, "insert_text": "x"},
+    {"command": "view", "path": "/memories/todo.txt"},
+    {"command": "rename", "old_path": "/memories/todo.txt", "new_path": "/memories/done/list.txt"},
+    {"command": "rename", "old_path": "/memories/done/list.txt", "new_path": "/memories/todo.txt"},
+    {"command": "view", "path": "/memories/todo.txt"},
+    {"command": "rename", "old_path": "/memories/todo.txt", "new_path": "/memories/done/list.txt"},
+    {"command": "rename", "old_path": "/memories/todo.txt", "new_path": "/memories/x.txt"},
+    {"command": "rename", "old_path": "/memories/people", "new_path": "/memories/friends"},
+    {"command": "rename", "old_path": "/memories/friends", "new_path": "/memories/done"},
+    {"command": "rename", "old_path": "/memories", "new_path": "/memories/x"},
+    {"command": "view", "path": "/memories/friends/marta.md"},
+    {"command": "view", "path": "/etc/passwd"},
+    {"command": "view", "path": "/memories/../../secret.md"},
+    {"command": "create", "path": "/memories/../x.md", "file_text": "x"},
+    {"command": "delete", "path": "/memories/friends"},
+    {"command": "delete", "path": "/memories/friends"},
+    {"command": "delete", "path": "/memories"},
+    {"command": "delete", "path": "/memories/done/list.txt"},
+]  # fmt: skip
+
+
+def memory_tool(server: Server, user: str) -> Any:
+    found = Path(__file__).parents[4] / "examples/anthropic_memory.py"
+    spec = importlib.util.spec_from_file_location("anthropic_memory", found)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module.RecollectMemory(server.address, user_id=user)
+
+
+def used(tool: Any, command: Json) -> str:
+    try:
+        return f"ok: {tool.call(command)}"
+    except ToolError as error:
+        return f"error: {error}"
+
+
+def test_the_memory_tool_answers_as_anthropics_own_does(server: Server, user: str, tmp_path: Path) -> None:
+    ours, theirs = memory_tool(server, user), BetaLocalFilesystemMemoryTool(str(tmp_path))
+    with ours.client:
+        for command in COMMANDS:
+            assert used(ours, command) == used(theirs, command), command
+        assert used(ours, {"command": "view", "path": "/memories"}).endswith("items:\n0B\t/memories")
+
+
+def test_memory_files_are_notes_and_nobody_elses(
+    client: Anthropic, server: Server, engine: StandInEngine, user: str
+) -> None:
+    ours, others = memory_tool(server, user), memory_tool(server, f"not {user}")
+    with ours.client, others.client:
+        ours.call({"command": "create", "path": "/memories/My Plans/Trip.md", "file_text": "I fly to Porto."})
+        told = server.client.get("/api/v1/memory/notes", params={"user_id": user}).json()["notes"]
+        (note,) = told
+        file = server.home / "vault" / note["path"]
+        assert file.read_text() == "I fly to Porto."
+        listed = used(ours, {"command": "view", "path": "/memories"})
+        assert f"15B\t/memories/{note['name']}" in listed
+        file.write_text("I fly to Porto on Friday.")
+        edit = {
+            "command": "str_replace",
+            "path": "/memories/My Plans/Trip.md",
+            "old_str": "fly",
+            "new_str": "go",
+        }
+        assert "I go to Porto on Friday." in used(ours, edit)
+        for command in ({"command": "view", "path": f"/memories/{note['name']}"}, edit):
+            assert used(others, command).startswith("error: The path")
+        ask(client, "hello", tools=[ours.to_dict()])
+        assert engine.chats()[-1]["tools"][0]["function"]["name"] == "memory"

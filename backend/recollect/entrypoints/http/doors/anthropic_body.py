@@ -24,6 +24,27 @@ _BILLING = "x-anthropic-billing-header:"
 """How a block of Claude Code's system text begins that is for Anthropic's books, and differs between sessions."""
 _TOOL_CHOICES = {"auto": "auto", "any": "required", "none": "none"}
 
+_MEMORY_TOOL = "memory_20250818"
+_TEXT = {"type": "string"}
+_MEMORY_FUNCTION: JsonObject = {
+    "name": "memory",
+    "description": "Files below /memories that stay from one conversation to the next. view: a file, or what is in a "
+    "folder. create: a new file. str_replace: a text that is there once. insert: after a line. delete. rename.",
+    "parameters": {
+        "type": "object",
+        "properties": {
+            "command": {"enum": ["view", "create", "str_replace", "insert", "delete", "rename"]},
+            **dict.fromkeys(
+                ("path", "file_text", "old_str", "new_str", "insert_text", "old_path", "new_path"), _TEXT
+            ),
+            "insert_line": {"type": "integer"},
+            "view_range": {"type": "array", "items": {"type": "integer"}},
+        },
+        "required": ["command"],
+    },
+}
+"""Anthropic's models know it by its type alone."""
+
 
 class MessageParam(Said, schemas.Lenient):
     role: Literal["user", "assistant", "system"]
@@ -191,6 +212,8 @@ class MessagesBody(PromptBody):
 
 def _tool(tool: JsonObject, where: str) -> JsonObject:
     """As a function."""
+    if tool.get("type") == _MEMORY_TOOL:
+        return {"type": "function", "function": _MEMORY_FUNCTION}
     name, kind = tool.get("name"), tool.get("type")
     if (
         not isinstance(name, str)

@@ -2,16 +2,18 @@
 
 from fastapi import APIRouter, Request, Response
 
-from recollect.domain.model import Append, Receipt
+from recollect.domain.access import Caller
+from recollect.domain.model import DEFAULT_USER, Append, Receipt
 from recollect.entrypoints.http import answers
 from recollect.entrypoints.http import people_schemas as schemas
-from recollect.entrypoints.http.access import body_bytes
+from recollect.entrypoints.http.access import act_as, body_bytes
 from recollect.entrypoints.http.deps import Calling, Home, PathId, UserQuery, note
 from recollect.entrypoints.http.direct_route import BodyRoute, DirectRoute
 from recollect.entrypoints.http.errors import documented
 from recollect.entrypoints.http.requests import AddBody, FlushBody, ReprocessBody, SearchBody
-from recollect.errors import TooLarge
+from recollect.errors import AlreadyExists, InvalidInput, NotFound, TooLarge
 from recollect.service.forget.forget import forget_note
+from recollect.service.memory_tool import MemoryTool
 from recollect.service.threads import flush_thread, memorize, refuse_backlog
 from recollect.service.vault.notes import notes_owner
 
@@ -148,3 +150,44 @@ async def delete_note(
     """Forget a note: its file, what the index holds of it, and the prompts that quoted it."""
     await forget_note(home.user_notes, home.forgetting, caller, user_id, name)
     return schemas.ForgottenNoteAnswer(name=name)
+
+
+_AS_NATIVE = {"view": ("GET", ""), "delete": ("DELETE", "/note")}
+"""The native route of notes that does the same as a command; the others write."""
+
+
+@router.post("/tool", responses=documented(404, 429))
+async def use_memory_tool(
+    home: Home, caller: Calling, body: schemas.MemoryToolBody, request: Request
+) -> schemas.MemoryToolAnswer:
+    """One of the six commands of Anthropic's memory tool, on a user's notes."""
+    user_id = caller.acting_for(body.user_id) or DEFAULT_USER
+    method, path = _AS_NATIVE.get(body.command, ("POST", ""))
+    act_as(request.scope, user_id, method, f"/api/v1/memory/notes{path}")
+    note(request, user=user_id)
+    owner = notes_owner(caller, user_id)
+    if method == "POST":
+        home.search.indexer.refuse_notes(owner)
+    try:
+        content = await _used(home.memory_tool, caller, user_id, body)
+    except (NotFound, AlreadyExists, InvalidInput) as error:
+        return schemas.MemoryToolAnswer(content=error.message, is_error=True)
+    if body.command == "create":
+        home.search.indexer.note_came(owner, body.file_text)
+    return schemas.MemoryToolAnswer(content=content, is_error=False)
+
+
+async def _used(tool: MemoryTool, caller: Caller, user_id: str, body: schemas.MemoryToolBody) -> str:
+    match body.command:
+        case "view":
+            return await tool.view(caller, user_id, body.path, body.view_range)
+        case "create":
+            return await tool.create(caller, user_id, body.path, body.file_text)
+        case "str_replace":
+            return await tool.str_replace(caller, user_id, body.path, body.old_str, body.new_str)
+        case "insert":
+            return await tool.insert(caller, user_id, body.path, body.insert_line, body.insert_text)
+        case "delete":
+            return await tool.delete(caller, user_id, body.path)
+        case "rename":
+            return await tool.rename(caller, user_id, body.old_path, body.new_path)
