@@ -68,6 +68,7 @@ CLIENTS = (
     Client("anthropic (npm)", "anthropic_npm.mjs", ("@anthropic-ai/sdk",)),
     Client("Claude Code", "claude_code.mjs", ("@anthropic-ai/claude-code",)),
     Client("mem0", "mem0_client.py", ("mem0ai",), found=len(SAID)),
+    Client("supermemory (npm)", "supermemory_npm.mjs", ("supermemory",), found=len(SAID)),
     # Aider adds a line to the newest message alone, so that what it resends is another text: a thread of its own.
     Client("Aider", "aider_client.sh", ("aider-chat",), found=6),
 )

@@ -52,6 +52,10 @@ RULES = (
     Rule("POST /api/v1/threads/[^/]+/cancel|POST /api/v1/jobs/[^/]+/retry", (WRITE,), stores=False),
     # Of the protocols that these speak, what is done is known when their bodies are read: see `act_as`.
     Rule("POST /mcp|POST /api/v1/memory/tool", (), stores=False),
+    Rule("POST /api/v2/memory/.*", (), stores=False),
+    Rule(
+        "[A-Z]+ /v[34]/(?:documents|search|settings|connections|profile|memories)(?:/.*)?", (), stores=False
+    ),
     Rule("[A-Z]+ /(?:memories(?:/.*)?|search|reset|configure)", (), stores=False),
     Rule(
         "[A-Z]+ /v[123]/(?:ping|memories|event|entities|batch|exports|summary|feedback)/.*", (), stores=False

@@ -190,6 +190,11 @@ def in_shape_of(path: str, body: JsonObject, status: int) -> tuple[JsonObject, i
         return mcp_body(body, status), status
     if speaks_anthropic(path):
         return anthropic_body(body, status)
+    if path.startswith(f"{EVEROS}/"):
+        told = {name: body["error"][name] for name in ("code", "message")}
+        return {"request_id": secrets.token_hex(12), "error": told}, status
+    if speaks_supermemory(path):
+        return {"error": body["error"]["message"], "details": body["error"].get("field")}, status
     if speaks_mem0(path):
         return {"detail": body["error"]["message"]}, status
     return openai_body(body, status) if speaks_openai(path) else (body, status)
@@ -273,12 +278,16 @@ def anthropic_body(native: JsonObject, status: int) -> tuple[JsonObject, int]:
     return {"type": "error", "error": {"type": kind, "message": message}}, status
 
 
+EVEROS = "/api/v2/memory"
 speaks_mem0 = re.compile(
     r"/v1/(?:ping|memories|event|entities|batch|exports|summary|feedback)/.*|/v3/memories/.*"
     r"|/v2/(?:entities|profiles)/.*|/(?:memories(?:/.*)?|search|reset|configure)",
     re.DOTALL,
 ).fullmatch
 """Whether who asks for this path expects errors in mem0's shape."""
+speaks_supermemory = re.compile(
+    r"/v3/(?:documents|search|settings|connections)(?:/.*)?|/v4/(?:search|profile|memories)", re.DOTALL
+).fullmatch
 
 
 MCP = "/mcp"

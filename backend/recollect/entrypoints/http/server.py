@@ -31,7 +31,15 @@ from recollect.entrypoints.http.access import audited, count_arriving
 from recollect.entrypoints.http.connection import Connection, Connections
 from recollect.entrypoints.http.deps import admit_body
 from recollect.entrypoints.http.direct_route import Shortcut
-from recollect.entrypoints.http.doors import anthropic, conversations, mcp, mem0, responses
+from recollect.entrypoints.http.doors import (
+    anthropic,
+    conversations,
+    everos,
+    mcp,
+    mem0,
+    responses,
+    supermemory,
+)
 from recollect.entrypoints.http.guard import Guard
 from recollect.entrypoints.http.openai_schemas import LABEL_HEADER, THREAD_HEADER, TURN_HEADER
 from recollect.entrypoints.http.routes import (
@@ -86,6 +94,8 @@ def create_api() -> FastAPI:
         anthropic,
         mcp,
         mem0,
+        everos,
+        supermemory,
         people,
         operations,
         web,

@@ -10,7 +10,6 @@ from recollect.domain.entries.edit import EntryEdit, Version
 from recollect.domain.entries.entry import FACTS, KnownEntry
 from recollect.domain.markdown.front_matter import write_time
 from recollect.domain.model import DEFAULT_USER, Append, JsonObject, Receipt
-from recollect.domain.recall.hits import Hit
 from recollect.entrypoints.http.deps import Calling, Home, PathId, note
 from recollect.entrypoints.http.direct_route import BodyRoute
 from recollect.entrypoints.http.doors import memories
@@ -22,11 +21,10 @@ from recollect.entrypoints.http.doors.mem0_body import (
     MemoryChanges,
     Names,
     SearchMemories,
-    read_moment,
 )
 from recollect.entrypoints.http.requests import Id
 from recollect.entrypoints.http.routes.people import list_users
-from recollect.errors import InvalidInput, NotFound
+from recollect.errors import InvalidInput
 from recollect.service.entries import EntryFilter
 from recollect.service.forget.forget import forget_user
 
@@ -37,10 +35,6 @@ def _project(org_id: str | None = None, project_id: str | None = None) -> None:
 
 router = APIRouter(route_class=BodyRoute, include_in_schema=False, dependencies=[Depends(_project)])
 """Not in our API document: it is documented where the protocol is."""
-MOST_MEMORIES = 10_000
-"""Listed at most; the oldest are left out."""
-_WAIT_SECONDS = 30.0
-"""How long an add of the hosted server waits for its memories; its client expects them in the answer."""
 _METADATA = "mem0"
 """Stage of the receipts that keep what a client says of a message."""
 
@@ -73,7 +67,7 @@ async def _row(asking: Asking, known: KnownEntry, updated: int | None = None) ->
 
 async def _add(asking: Asking, body: AddMemories) -> tuple[str, list[Receipt], int]:
     """Stored in the thread that `run_id` names, else in one of their own."""
-    at = asking.home.clock() if body.timestamp is None else read_moment(body.timestamp, "timestamp")
+    at = asking.home.clock() if body.timestamp is None else memories.read_moment(body.timestamp, "timestamp")
     thread_id = body.run_id or f"mem0_{secrets.token_hex(8)}"
     turns = [memories.turn(role, text, at, asking.user_id) for role, text in body.said()]
     tags = () if body.app_id is None else (body.app_id,)
@@ -92,7 +86,7 @@ async def _keep(asking: Asking, body: AddMemories) -> list[JsonObject]:
     asking.act_as("POST", "/api/v1/memory/entries")
     made = []
     for _, text in body.said():
-        when = None if body.timestamp is None else read_moment(body.timestamp, "timestamp")
+        when = None if body.timestamp is None else memories.read_moment(body.timestamp, "timestamp")
         shown = await asking.home.entries.add_entry(asking.caller, asking.user_id, FACTS, text, when)
         made.append(shown.known)
     return [_told(known) for known in made]
@@ -108,7 +102,7 @@ def _told(known: KnownEntry) -> JsonObject:
 
 
 async def _found(asking: Asking, body: SearchMemories, top_k: int) -> list[JsonObject]:
-    hits: list[Hit] = await memories.search(
+    hits = await memories.search(
         asking,
         query=body.query,
         top_k=body.top_k or body.limit or top_k,
@@ -119,22 +113,18 @@ async def _found(asking: Asking, body: SearchMemories, top_k: int) -> list[JsonO
         until=body.until,
         relevant_only=body.threshold != 0,
     )
-    rows = []
-    for hit in hits:
-        try:
-            shown = await asking.home.entries.get_entry(asking.caller, hit.row.row_id, asking.user_id)
-        except NotFound:
-            continue  # It was forgotten since it was found.
-        rows.append({**await _row(asking, shown.known), "score": memories.share(hit.score)})
-    return rows
+    found = [(hit, await memories.found_entry(asking, hit)) for hit in hits]
+    return [
+        {**await _row(asking, known), "score": memories.share(hit.score)}
+        for hit, known in found
+        if known is not None
+    ]
 
 
 async def _listed(asking: Asking, body: Filtered) -> list[KnownEntry]:
     wanted = EntryFilter(asking.user_id, kinds=memories.KINDS, since=body.since, until=body.until)
-    found = [shown.known for shown in await memories.holding(asking, wanted, MOST_MEMORIES)]
-    if body.run_id is None:
-        return found
-    return [known for known in found if any(source.thread_id == body.run_id for source in known.sources)]
+    found = [shown.known for shown in await memories.holding(asking, wanted)]
+    return [known for known in found if memories.came_from(known, body.run_id)]
 
 
 async def _changed(asking: Asking, memory_id: str, body: MemoryChanges) -> JsonObject:
@@ -142,18 +132,13 @@ async def _changed(asking: Asking, memory_id: str, body: MemoryChanges) -> JsonO
         raise InvalidInput(
             "metadata: of a memory it cannot be changed; text and timestamp can", field="metadata"
         )
-    when = None if body.timestamp is None else read_moment(body.timestamp, "timestamp")
+    when = None if body.timestamp is None else memories.read_moment(body.timestamp, "timestamp")
     if body.text is None and when is None:
         raise InvalidInput("text: nothing is to be changed; give text or timestamp", field="text")
     asking.act_as("PATCH", "/api/v1/memory/entries/entry", entry=memory_id)
     edit = EntryEdit(text=body.text, when=when)
     shown = await asking.home.entries.edit_entry(asking.caller, memory_id, asking.caller.user_id, edit)
     return await _row(asking, shown.known, asking.home.clock())
-
-
-async def _delete(asking: Asking, memory_id: str) -> None:
-    asking.act_as("DELETE", "/api/v1/memory/entries/entry", entry=memory_id)
-    await asking.home.entries.delete_entry(asking.caller, memory_id, asking.caller.user_id)
 
 
 async def _delete_all(asking: Asking, names: Names) -> int:
@@ -165,13 +150,7 @@ async def _delete_all(asking: Asking, names: Names) -> int:
             "user_id: memories are deleted by user_id and run_id; agent_id and app_id only narrow a search",
             field="agent_id" if names.agent_id else "app_id",
         )
-    found = await _listed(asking, Filtered(user_id=names.user_id, run_id=names.run_id))
-    for known in found:
-        try:
-            await _delete(asking, known.entry_id)
-        except NotFound:
-            continue  # It went along with another.
-    return len(found)
+    return await memories.delete_all(asking, names.run_id)
 
 
 def _version(known: KnownEntry, before: Version | None, version: Version) -> JsonObject:
@@ -296,7 +275,7 @@ async def delete_memory(
     ] = False,
 ) -> JsonObject:
     """It is never derived again."""
-    await _delete(_asking(home, caller, request, None), memory_id)
+    await memories.delete(_asking(home, caller, request, None), memory_id)
     return {"message": "Memory deleted successfully!"}
 
 
@@ -340,7 +319,7 @@ async def update_batch(home: Home, caller: Calling, body: Batch, request: Reques
 async def delete_batch(home: Home, caller: Calling, body: Batch, request: Request) -> JsonObject:
     asking = _asking(home, caller, request, None)
     for each in body.memories:
-        await _delete(asking, each.memory_id)
+        await memories.delete(asking, each.memory_id)
     return {"message": f"Successfully deleted {len(body.memories)} memories"}
 
 
@@ -371,7 +350,7 @@ async def add_and_wait(home: Home, caller: Calling, body: AddMemories, request: 
     if body.infer is False:
         return {"results": await _keep(asking, body)}
     thread_id, receipts, at = await _add(asking, body)
-    await memories.flush(asking, thread_id, _WAIT_SECONDS)
+    await memories.flush(asking, thread_id, memories.WAIT_SECONDS)
     made = await memories.made_of(asking, thread_id, receipts, at)
     return {"results": [_told(known) for known in made]}
 

@@ -4,21 +4,35 @@ They know facts, plans and episodes as memories. A memory that was superseded is
 """
 
 import math
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Annotated, Any
+
+from pydantic import BeforeValidator, Field, TypeAdapter
 
 from recollect.domain.entries.entry import EPISODES, FACTS, FORESIGHT, KnownEntry
-from recollect.domain.model import Append, JsonObject, NewTurn, Receipt, Role, ThreadRef
+from recollect.domain.model import MAX_TIMESTAMP, Append, JsonObject, NewTurn, Receipt, Role, ThreadRef
 from recollect.domain.recall.hits import Hit
 from recollect.entrypoints.http.access import body_bytes
 from recollect.entrypoints.http.doors.mcp_tools import Asking
 from recollect.entrypoints.http.requests import SearchBody
+from recollect.errors import NotFound
 from recollect.service.entries import EntryFilter, ShownEntry
 from recollect.service.threads import Flushed, flush_thread, memorize, refuse_backlog
 
 KINDS = (FACTS, FORESIGHT, EPISODES)
-_ROWS = ["fact", "foresight", "episode"]
+ROWS = ["fact", "foresight", "episode"]
+MOST_MEMORIES = 10_000
+"""Listed at most; the oldest are left out."""
+WAIT_SECONDS = 30.0
+"""How long an add waits for its memories where a client expects them in the answer."""
 _PAGE = 500
+_DEEPEST_FILTER = 5
+_LONGEST_ID = 512
+_Moment: TypeAdapter[int] = TypeAdapter(
+    Annotated[int, BeforeValidator(math.floor), Field(ge=0, le=MAX_TIMESTAMP)]
+)
 
 
 async def add(asking: Asking, append: Append) -> list[Receipt]:
@@ -44,13 +58,13 @@ async def flush(asking: Asking, thread_id: str, seconds: float = 0) -> Flushed:
 async def search(asking: Asking, **wanted: Any) -> list[Hit]:
     """The best first; `wanted` are fields of the native search."""
     asking.act_as("POST", "/api/v1/memory/search")
-    body = SearchBody(user_id=asking.user_id, types=wanted.pop("types", _ROWS), passages=False, **wanted)
+    body = SearchBody(user_id=asking.user_id, types=wanted.pop("types", ROWS), passages=False, **wanted)
     found = await asking.home.search.recall.search(asking.caller, body.search())
     asking.home.metrics.observe_search(body.mode, degraded=bool(found.degraded))
     return found.hits
 
 
-async def holding(asking: Asking, wanted: EntryFilter, most: int) -> list[ShownEntry]:
+async def holding(asking: Asking, wanted: EntryFilter, most: int = MOST_MEMORIES) -> list[ShownEntry]:
     """The memories that hold, the newest first."""
     asking.act_as("GET", "/api/v1/memory/entries")
     found: list[ShownEntry] = []
@@ -62,6 +76,36 @@ async def holding(asking: Asking, wanted: EntryFilter, most: int) -> list[ShownE
             break
         after = page[-1].known.entry_id
     return found[:most]
+
+
+def came_from(known: KnownEntry, thread_id: str | None) -> bool:
+    return thread_id is None or any(source.thread_id == thread_id for source in known.sources)
+
+
+async def delete(asking: Asking, entry_id: str, user_id: str | None = None) -> None:
+    """For good: it is never derived again. Nobody named: its id says whose it is; a user's key reaches that user's."""
+    asking.act_as("DELETE", "/api/v1/memory/entries/entry", entry=entry_id)
+    await asking.home.entries.delete_entry(asking.caller, entry_id, user_id or asking.caller.user_id)
+
+
+async def delete_all(asking: Asking, thread_id: str | None) -> int:
+    """The memories of a user, or of one of their threads. The messages they came from stay."""
+    found = await holding(asking, EntryFilter(asking.user_id, kinds=KINDS))
+    wanted = [shown.known.entry_id for shown in found if came_from(shown.known, thread_id)]
+    for entry_id in wanted:
+        try:
+            await delete(asking, entry_id, asking.user_id)
+        except NotFound:
+            continue  # It went along with another.
+    return len(wanted)
+
+
+async def found_entry(asking: Asking, hit: Hit) -> KnownEntry | None:
+    try:
+        shown = await asking.home.entries.get_entry(asking.caller, hit.row.row_id, asking.user_id)
+    except NotFound:
+        return None  # It was forgotten since it was found.
+    return shown.known
 
 
 async def made_of(
@@ -105,3 +149,65 @@ def share(score: float) -> float:
 
 def turn(role: Role, content: str, at: int, user_id: str) -> NewTurn:
     return NewTurn(role, content, at, user_id if role == "user" else role)
+
+
+@dataclass(slots=True)
+class Bounds:
+    """What filters say: ids by their names, and from when until before when."""
+
+    names: dict[str, str] = field(default_factory=dict)
+    since: int | None = None
+    until: int | None = None
+
+
+def bounds_of(filters: JsonObject, names: Collection[str], moment: str) -> Bounds:
+    """Raises ValueError, in words, for a filter that Recollect does not have."""
+    bounds = Bounds()
+    for name, value in _pairs(filters):
+        if name == moment and isinstance(value, dict) and value.keys() <= {"gt", "gte", "lt", "lte"}:
+            _narrow(bounds, name, value)
+        elif name in names and isinstance(value, str) and 0 < len(value) <= _LONGEST_ID:
+            bounds.names[name] = value
+        else:
+            raise ValueError(
+                f"filters.{name}: only {', '.join(names)}, each equal to one id, and {moment} with gt, gte, lt or lte"
+                " are possible, joined by AND"
+            )
+    return bounds
+
+
+def _pairs(filters: JsonObject, depth: int = 0) -> list[tuple[str, Any]]:
+    if depth > _DEEPEST_FILTER:
+        raise ValueError("filters: nested too deeply")
+    found: list[tuple[str, Any]] = []
+    for name, value in filters.items():
+        if name in ("AND", "OR") and value is None:
+            continue  # As a client sends what is not set.
+        if name == "AND" and isinstance(value, list) and all(isinstance(each, dict) for each in value):
+            found += [pair for each in value for pair in _pairs(each, depth + 1)]
+        elif isinstance(value, dict) and list(value) == ["eq"]:
+            found.append((name, value["eq"]))
+        else:
+            found.append((name, value))
+    return found
+
+
+def _narrow(bounds: Bounds, name: str, value: JsonObject) -> None:
+    for operator, given in value.items():
+        at = read_moment(given, f"filters.{name}.{operator}") + (operator in ("gt", "lte"))
+        if operator.startswith("g"):
+            bounds.since = max(bounds.since or 0, at)
+        else:
+            bounds.until = at if bounds.until is None else min(bounds.until, at)
+
+
+def read_moment(given: Any, field: str) -> int:
+    """UTC milliseconds of ISO 8601, a date, or seconds since 1970."""
+    try:
+        if isinstance(given, str):
+            read = datetime.fromisoformat(given)
+            given = (read if read.tzinfo else read.replace(tzinfo=UTC)).timestamp()
+        return _Moment.validate_python(given * 1000)
+    except (ValueError, TypeError, OverflowError):
+        problem = f"{field}: must be a date as 2026-05-08, a time in ISO 8601, or seconds, since 1970"
+        raise ValueError(problem) from None

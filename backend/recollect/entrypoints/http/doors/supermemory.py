@@ -1,0 +1,398 @@
+"""supermemory's npm client: a document is a thread of its own, of the user whom `containerTag` names."""
+
+import asyncio
+import secrets
+from typing import Annotated, Any, Literal
+
+from fastapi import APIRouter, Request
+from pydantic import AfterValidator, Field, model_validator
+
+from recollect.domain.entries.edit import EntryEdit
+from recollect.domain.entries.entry import KnownEntry
+from recollect.domain.markdown.front_matter import write_time
+from recollect.domain.model import DEFAULT_USER, Append, JsonObject, Thread, Turn
+from recollect.domain.recall.hits import Hit
+from recollect.entrypoints.http.deps import Calling, Home, PathId, note
+from recollect.entrypoints.http.direct_route import BodyRoute
+from recollect.entrypoints.http.doors import memories
+from recollect.entrypoints.http.doors.mcp_tools import Asking
+from recollect.entrypoints.http.openai_schemas import Lenient
+from recollect.entrypoints.http.requests import Id, Said, Tag, Text, ThreadId, not_blank, storable_json
+from recollect.errors import InvalidInput, NotFound, RecollectError
+from recollect.service import threads
+from recollect.service.entries import EntryFilter
+from recollect.service.forget.forget import delete_thread, forget_turn
+
+router = APIRouter(route_class=BodyRoute, include_in_schema=False)
+"""Not in our API document: it is documented where the protocol is."""
+_METADATA = "supermemory"
+"""Stage of the receipts that keep what a client says of a document."""
+_MOST_TURNS = 1000
+_RECENT = 10
+_NOTHING = ("connectionId", "filepath", "ogImage", "raw", "source", "spatialPoint", "summary")
+"""What a document has there, and a thread does not."""
+Words = Annotated[Text, AfterValidator(not_blank)]
+Metadata = Annotated[dict[str, Any], AfterValidator(storable_json)]
+
+
+class Tagged(Lenient):
+    """Whose: the container's name is the user's, or with a user's key a tag."""
+
+    container_tag: Tag | None = Field(None, alias="containerTag")
+    container_tags: Annotated[list[Tag], Field(max_length=100)] | None = Field(None, alias="containerTags")
+    filters: Metadata | None = None
+
+    @model_validator(mode="after")
+    def _one_container(self) -> "Tagged":
+        if self.filters:
+            raise ValueError(
+                "filters: metadata is kept and told, and can't be searched by; leave filters out"
+            )
+        if len(self.container_tags or ()) > 1:
+            raise ValueError("containerTags: one container a request; whose memory would it be else?")
+        self.container_tag = self.container_tag or next(iter(self.container_tags or ()), None)
+        return self
+
+
+class Document(Said, Tagged):
+    content: Words
+    custom_id: ThreadId | None = Field(None, alias="customId")
+    metadata: Metadata | None = None
+
+
+class Batch(Said, Tagged):
+    documents: Annotated[list[Document | Words], Field(min_length=1, max_length=600)]
+
+
+class DocumentChanges(Said, Tagged):
+    content: Words | None = None
+    metadata: Metadata | None = None
+
+
+class DocumentsWanted(Tagged):
+    include_content: bool = Field(False, alias="includeContent")
+    limit: int = Field(10, ge=1, le=1000)
+    page: int = Field(1, ge=1)
+    order: Literal["asc", "desc"] = "desc"
+
+
+class Bulk(Tagged):
+    ids: Annotated[list[Id], Field(max_length=100)] = Field(default_factory=list)
+
+
+class SearchWanted(Tagged):
+    q: Words
+    limit: int = Field(10, ge=1, le=100)
+    threshold: float | None = Field(None, ge=0, le=1)
+    mode: Literal["memories", "hybrid", "documents"] = Field("memories", alias="searchMode")
+
+
+class ProfileWanted(Tagged):
+    q: Words | None = None
+
+
+class MemoryNamed(Tagged):
+    id: Id | None = None
+    content: Words | None = None
+    new_content: Words | None = Field(None, alias="newContent")
+
+
+def _asking(home: Home, caller: Calling, request: Request, tagged: Tagged) -> tuple[Asking, tuple[str, ...]]:
+    """Who asks, and the tag that narrows it."""
+    of_key = caller.user_id if not caller.is_hint else None
+    acting = caller.acting_for(None if of_key else tagged.container_tag) or DEFAULT_USER
+    note(request, user=acting)
+    tags = (tagged.container_tag,) if of_key and tagged.container_tag else ()
+    return Asking(home, caller, acting, request), tags
+
+
+async def _add(asking: Asking, tags: tuple[str, ...], body: Document) -> JsonObject:
+    thread_id = body.custom_id or f"sm_{secrets.token_hex(11)}"
+    said = memories.turn("user", body.content, asking.home.clock(), asking.user_id)
+    one_shot = body.custom_id is None
+    append = Append(asking.caller.space, thread_id, (said,), asking.user_id, tags=tags, one_shot=one_shot)
+    receipts = await memories.add(asking, append)
+    if body.metadata:
+        await memories.keep_beside(asking, thread_id, receipts, _METADATA, body.metadata)
+    await memories.flush(asking, thread_id)
+    return {"id": thread_id, "status": "queued"}
+
+
+@router.post("/v3/documents")
+async def add_document(home: Home, caller: Calling, body: Document, request: Request) -> JsonObject:
+    """Stored as the user's words; memories are made of them at once, in the background."""
+    return await _add(*_asking(home, caller, request, body), body)
+
+
+@router.post("/v3/documents/batch")
+async def add_documents(home: Home, caller: Calling, body: Batch, request: Request) -> JsonObject:
+    asking, tags = _asking(home, caller, request, body)
+    results = []
+    for each in body.documents:
+        document = Document(content=each) if isinstance(each, str) else each
+        if document.container_tag not in (None, body.container_tag):
+            asking, tags = _asking(home, caller, request, document)
+        results.append(await _add(asking, tags, document))
+    return {"results": results, "success": len(results), "failed": 0}
+
+
+async def _thread(asking: Asking, document_id: str, method: str) -> Thread:
+    """Of the one user who has this document, where none is named."""
+    asking.act_as(method, "/api/v1/threads/thread", thread=document_id)
+    caller = asking.caller
+    return await threads.owned_thread(asking.home.THREADS, caller, document_id, caller.user_id)
+
+
+async def _turns(asking: Asking, thread: Thread) -> list[Turn]:
+    return await threads.turns_of_path(asking.home.THREADS, thread.ref, None, _MOST_TURNS, backwards=False)
+
+
+async def _document(asking: Asking, thread: Thread, *, with_content: bool) -> JsonObject:
+    turns = await _turns(asking, thread)
+    receipts = await asking.home.cells.receipts(thread.ref, [turn.turn_id for turn in turns]) if turns else {}
+    kept: JsonObject = {}
+    for stages in receipts.values():
+        kept |= stages.get(_METADATA, {})
+    return {
+        "id": thread.thread_id,
+        **dict.fromkeys(_NOTHING),
+        "content": "\n\n".join(turn.content for turn in turns) if with_content else None,
+        "createdAt": write_time(thread.created),
+        "updatedAt": write_time(thread.updated),
+        "customId": thread.thread_id,
+        "metadata": kept or None,
+        "status": "done",
+        "taskType": "memory",
+        "title": thread.title,
+        "type": "text",
+        "containerTags": [thread.user_id],
+    }
+
+
+@router.post("/v3/documents/list")
+async def list_documents(home: Home, caller: Calling, body: DocumentsWanted, request: Request) -> JsonObject:
+    """A user's chats are documents too."""
+    asking, tags = _asking(home, caller, request, body)
+    asking.act_as("GET", "/api/v1/threads")
+    found = await home.THREADS.list_threads(
+        space=caller.space, user_id=asking.user_id, limit=memories.MOST_MEMORIES
+    )
+    found = [thread for thread in found if not tags or tags[0] in thread.tags]
+    if body.order == "desc":
+        found.reverse()
+    page = found[(body.page - 1) * body.limit : body.page * body.limit]
+    documents = [await _document(asking, each, with_content=body.include_content) for each in page]
+    pages = -(-len(found) // body.limit)
+    numbers = {"currentPage": body.page, "limit": body.limit, "totalItems": len(found), "totalPages": pages}
+    return {"memories": documents, "pagination": numbers}
+
+
+@router.get("/v3/documents/processing")
+async def list_processing(home: Home, caller: Calling, request: Request) -> JsonObject:
+    """What is added is stored when its answer comes: nothing is in between."""
+    _asking(home, caller, request, Tagged())
+    return {"documents": [], "totalCount": 0}
+
+
+@router.delete("/v3/documents/bulk")
+async def delete_documents(home: Home, caller: Calling, body: Bulk, request: Request) -> JsonObject:
+    if not body.ids:
+        raise InvalidInput(
+            "ids: name the documents; a whole user is forgotten by 'recollect forget'", field="ids"
+        )
+    asking, _ = _asking(home, caller, request, body)
+    problems = []
+    for document_id in body.ids:
+        try:
+            await _forget(asking, document_id)
+        except RecollectError as error:
+            problems.append({"id": document_id, "error": error.message})
+    return {"success": not problems, "deletedCount": len(body.ids) - len(problems), "errors": problems}
+
+
+async def _forget(asking: Asking, document_id: str) -> None:
+    thread = await _thread(asking, document_id, "DELETE")
+    await delete_thread(asking.home.THREADS, asking.caller, thread.thread_id, thread.user_id)
+
+
+@router.get("/v3/documents/{document_id}")
+async def get_document(home: Home, caller: Calling, document_id: PathId, request: Request) -> JsonObject:
+    asking, _ = _asking(home, caller, request, Tagged())
+    return await _document(asking, await _thread(asking, document_id, "GET"), with_content=True)
+
+
+@router.patch("/v3/documents/{document_id}")
+async def change_document(
+    home: Home, caller: Calling, document_id: PathId, body: DocumentChanges, request: Request
+) -> JsonObject:
+    """New content takes the place of the old, which is forgotten with what was made of it."""
+    asking, tags = _asking(home, caller, request, body)
+    thread = await _thread(asking, document_id, "PATCH")
+    asking = Asking(home, caller, thread.user_id, request)
+    before = await _turns(asking, thread)
+    if body.content is None:
+        raise InvalidInput("content: only the content can be changed", field="content")
+    added = Document(content=body.content, customId=document_id, metadata=body.metadata)
+    answer = await _add(asking, tags, added)
+    asking.act_as("DELETE", "/api/v1/threads/thread/turns/turn", thread=document_id)
+    for turn in before:
+        try:
+            await forget_turn(
+                home.THREADS, home.forgetting, caller, document_id, turn.turn_id, thread.user_id
+            )
+        except NotFound:
+            continue  # It was forgotten meanwhile.
+    return answer
+
+
+@router.delete("/v3/documents/{document_id}", status_code=204)
+async def delete_document(home: Home, caller: Calling, document_id: PathId, request: Request) -> None:
+    """Forgotten, with what was made of it."""
+    asking, _ = _asking(home, caller, request, Tagged())
+    await _forget(asking, document_id)
+
+
+async def _hits(asking: Asking, tags: tuple[str, ...], body: SearchWanted, types: list[str]) -> list[Hit]:
+    hits = await memories.search(
+        asking,
+        query=body.q,
+        top_k=body.limit,
+        types=types,
+        tags=list(tags),
+        relevant_only=body.threshold != 0,
+    )
+    return [hit for hit in hits if memories.share(hit.score) >= (body.threshold or 0) / 2]
+
+
+@router.post("/v4/search")
+async def search_memories(home: Home, caller: Calling, body: SearchWanted, request: Request) -> JsonObject:
+    """Memories; with `hybrid`, messages too, or messages alone."""
+    began = asyncio.get_running_loop().time()
+    asking, tags = _asking(home, caller, request, body)
+    types = {"memories": memories.ROWS, "hybrid": [*memories.ROWS, "turn"], "documents": ["turn"]}[body.mode]
+    results = [await _result(asking, hit) for hit in await _hits(asking, tags, body, types)]
+    found = [each for each in results if each is not None]
+    return {"results": found, "total": len(found), "timing": _since(began)}
+
+
+def _since(began: float) -> float:
+    return round((asyncio.get_running_loop().time() - began) * 1000, 1)
+
+
+async def _result(asking: Asking, hit: Hit) -> JsonObject | None:
+    row = hit.row
+    told: JsonObject = {"id": row.row_id, "similarity": memories.share(hit.score), "metadata": None}
+    if not row.is_entry:
+        return {**told, "chunk": hit.text, "updatedAt": write_time(row.timestamp)}
+    known = await memories.found_entry(asking, hit)
+    if known is None:
+        return None
+    kept = await memories.kept_beside(asking, known, _METADATA)
+    return {**told, "metadata": kept or None, **_memory(known)}
+
+
+def _memory(known: KnownEntry) -> JsonObject:
+    told: JsonObject = {
+        "memory": known.entry.text,
+        "updatedAt": write_time(known.said),
+        "version": known.revision,
+    }
+    if known.sources:
+        told["documents"] = [
+            {
+                "id": known.sources[0].thread_id,
+                "createdAt": write_time(known.entry.when),
+                "updatedAt": write_time(known.said),
+            }
+        ]
+    return told
+
+
+@router.post("/v3/search")
+async def search_documents(home: Home, caller: Calling, body: SearchWanted, request: Request) -> JsonObject:
+    """Messages, grouped by the documents that they are in."""
+    began = asyncio.get_running_loop().time()
+    asking, tags = _asking(home, caller, request, body)
+    found: dict[str, JsonObject] = {}
+    for hit in await _hits(asking, tags, body, ["turn"]):
+        row, score = hit.row, memories.share(hit.score)
+        when = write_time(row.timestamp)
+        told = found.setdefault(
+            row.thread_id,
+            {
+                "documentId": row.thread_id, "title": None, "type": "text", "score": score, "chunks": [],
+                "metadata": None, "createdAt": when, "updatedAt": when,
+            },
+        )  # fmt: skip
+        told["chunks"].append({"content": hit.text, "score": score, "isRelevant": True})
+    return {"results": list(found.values()), "total": len(found), "timing": _since(began)}
+
+
+@router.post("/v4/profile")
+async def get_profile(home: Home, caller: Calling, body: ProfileWanted, request: Request) -> JsonObject:
+    """`static`: the user's page. `dynamic`: what happened last."""
+    asking, tags = _asking(home, caller, request, body)
+    asking.act_as("GET", "/api/v1/users/user/profile")
+    page = await home.entries.profile(caller, asking.user_id)
+    last = await memories.holding(asking, EntryFilter(asking.user_id, kinds=("episodes",)), _RECENT)
+    told: JsonObject = {
+        "profile": {
+            "static": [shown.known.entry.text for shown in page],
+            "dynamic": [shown.known.entry.text for shown in last],
+        }
+    }
+    if body.q is not None:
+        began = asyncio.get_running_loop().time()
+        hits = await _hits(asking, tags, SearchWanted(q=body.q), memories.ROWS)
+        found = [each for hit in hits if (each := await _result(asking, hit)) is not None]
+        told["searchResults"] = {"results": found, "total": len(found), "timing": _since(began)}
+    return told
+
+
+async def _named(asking: Asking, body: MemoryNamed) -> str:
+    if body.id is not None:
+        return body.id
+    if body.content is None:
+        raise InvalidInput("id: name the memory by id or by its exact content", field="id")
+    found = await memories.holding(asking, EntryFilter(asking.user_id, kinds=memories.KINDS))
+    for shown in found:
+        if shown.known.entry.text == body.content:
+            return shown.known.entry_id
+    raise NotFound("there is no memory with this content")
+
+
+@router.delete("/v4/memories")
+async def forget_memory(home: Home, caller: Calling, body: MemoryNamed, request: Request) -> JsonObject:
+    asking, _ = _asking(home, caller, request, body)
+    memory_id = await _named(asking, body)
+    await memories.delete(asking, memory_id, asking.user_id)
+    return {"id": memory_id, "forgotten": True}
+
+
+@router.patch("/v4/memories")
+async def change_memory(home: Home, caller: Calling, body: MemoryNamed, request: Request) -> JsonObject:
+    """A person's word: it wins over what was said before."""
+    if body.new_content is None:
+        raise InvalidInput("newContent: what is it to say?", field="newContent")
+    asking, _ = _asking(home, caller, request, body)
+    memory_id = await _named(asking, body)
+    asking.act_as("PATCH", "/api/v1/memory/entries/entry", entry=memory_id)
+    edit = EntryEdit(text=body.new_content)
+    shown = await home.entries.edit_entry(caller, memory_id, asking.user_id, edit)
+    return {
+        "id": memory_id,
+        "memory": shown.known.entry.text,
+        "version": shown.known.revision,
+        "createdAt": write_time(shown.known.said),
+        "parentMemoryId": None,
+        "rootMemoryId": None,
+        "forgetAfter": None,
+        "forgetReason": None,
+    }
+
+
+for _path in ("/v3/documents/file", "/v3/settings", "/v3/connections/{rest:path}"):
+
+    @router.api_route(_path, methods=["GET", "POST", "PATCH", "DELETE"])
+    async def refuse(_home: Home, _caller: Calling) -> JsonObject:
+        raise InvalidInput("Recollect has no file uploads, connections or settings here: see docs/clients.md")
