@@ -379,6 +379,20 @@ def test_keys_keep_users_and_spaces_apart(running: StandInEngine, tmp_path: Path
         )
         with pytest.raises(anthropic.PermissionDeniedError):
             ask(bob, "x", extra_body={"user_id": "ann"})
+        wanted_key = {"user_id": "ann", "scopes": ["read"]}
+        reading = server.client.post("/api/v1/keys", json=wanted_key, headers=operator).json()["secret"]
+        create = {"command": "create", "path": "/memories/a.md", "file_text": "x"}
+        calls = [
+            (secrets[1], {**create, "user_id": "ann"}),
+            (reading, create),
+            (reading, {**create, "command": "delete"}),
+        ]
+        for secret, call in calls:
+            refused_call = server.client.post("/api/v1/memory/tool", json=call, headers=bearer(secret))
+            assert refused_call.status_code == 403
+        viewed = {"command": "view", "path": "/memories"}
+        seen = server.client.post("/api/v1/memory/tool", json=viewed, headers=bearer(reading))
+        assert seen.json()["is_error"] is False
         with pytest.raises(anthropic.AuthenticationError) as refused:
             ask(nobody, "x")
         told: Any = refused.value.body
