@@ -226,7 +226,7 @@ MEASURES: dict[str, Callable[[Path, bool], list[dict[str, Any]]]] = {
     "gateway": lambda folder, quick: measure_gateway(
         folder, 5 if quick else 15, 160, 1_000 if quick else 10_000
     ),
-    "doors": lambda folder, quick: measure_doors(folder, 1_000, 100 if quick else 500),
+    "doors": lambda folder, quick: measure_doors(folder, 1_000, 20 if quick else 100),
     "remembering": lambda folder, quick: measure_remembering(folder, 10_000 if quick else 50_000),
     "caching": measure_caching,
 }

@@ -111,8 +111,10 @@ class HistoryMatching:
         else:
             owner = _Owner(caller.space, user_id or DEFAULT_USER)
             placed = await self._in_chat(owner, resent.chat_id, told)
-            placed = placed or await self._waited_in(owner, told, resent.waiting)
-            placed = placed or await self._matched(owner, told, digest, resent.request.key)
+            if placed is None:
+                begun = await self.histories.from_the_beginning(owner.space, owner.user_id, told.said)
+                placed = _waited_in(begun, told, resent.waiting)
+                placed = placed or await self._matched(owner, told, begun, digest, resent.request.key)
         placed = placed or _opened(_new_id(owner, resent.request.key, digest), messages)
         await self._refuse_orphans(owner, placed, resent)
         examples = max(placed.examples, _named_examples(placed, resent))
@@ -184,18 +186,6 @@ class HistoryMatching:
         sighting = best_of(await self._sightings(owner, told, chat_id))
         return None if sighting is None else _going_on(sighting, told.messages)
 
-    async def _waited_in(self, owner: _Owner, told: _Told, prefix: str | None) -> ChatRequest | None:
-        """The one thread with this prefix that ends with just these messages, unanswered. None where several do."""
-        if prefix is None or told.messages[-1].role == "assistant":
-            return None
-        found = await self.histories.from_the_beginning(owner.space, owner.user_id, told.said)
-        ends = [
-            each
-            for each in found
-            if each.known == len(told.said) and each.is_tip and each.thread_id.startswith(prefix)
-        ]
-        return _going_on(ends[0], told.messages) if len(ends) == 1 else None
-
     async def ends_with(self, thread: ThreadRef, said: Sequence[NewTurn]) -> list[Turn]:
         """The thread's last turns, if they are the first of these, up to an answer that was given there."""
         last = await self.threads.get_history(thread, len(said))
@@ -216,9 +206,9 @@ class HistoryMatching:
             await self.chats.leave_examples(thread, 1, len(copied), COPY)
 
     async def _matched(
-        self, owner: _Owner, told: _Told, digest: bytes, key: str | None
+        self, owner: _Owner, told: _Told, begun: list[Sighting], digest: bytes, key: str | None
     ) -> ChatRequest | None:
-        seen = await self._sightings(owner, told)
+        seen = await self._sightings(owner, told, begun=begun)
         found = [
             sighting
             for sighting in seen
@@ -260,16 +250,37 @@ class HistoryMatching:
         thread = await self.threads.find(owner.thread(sighting.thread_id))
         return thread is not None and self.chat.unheard(thread, digest) is not None
 
-    async def _sightings(self, owner: _Owner, told: _Told, thread_id: str | None = None) -> list[Sighting]:
-        """Where the longest parts of the messages end that are known."""
-        said = told.said
+    async def _sightings(
+        self,
+        owner: _Owner,
+        told: _Told,
+        thread_id: str | None = None,
+        begun: list[Sighting] | None = None,
+    ) -> list[Sighting]:
+        """Where the longest parts of the messages end that are known; `begun`, where they begin a thread, if known."""
+        said, found = told.said, begun
         if _shows_more_than_text(told.messages[-1]):
-            said = said[:-1]  # Its words don't tell what it shows: it counts as new.
-        found = await self.histories.from_the_beginning(owner.space, owner.user_id, said, thread_id)
+            said, found = said[:-1], None  # Its words don't tell what it shows: it counts as new.
+        if found is None:
+            found = await self.histories.from_the_beginning(owner.space, owner.user_id, said, thread_id)
         known = found[0].known if found else 0
         if known < count_history(told.messages):
-            found += await self.histories.in_the_middle(owner.space, owner.user_id, said, known, thread_id)
+            found = found + await self.histories.in_the_middle(
+                owner.space, owner.user_id, said, known, thread_id
+            )
         return found
+
+
+def _waited_in(begun: Sequence[Sighting], told: _Told, prefix: str | None) -> ChatRequest | None:
+    """The one thread with this prefix that ends with just these messages, unanswered. None where several do."""
+    if prefix is None or told.messages[-1].role == "assistant":
+        return None
+    ends = [
+        each
+        for each in begun
+        if each.known == len(told.said) and each.is_tip and each.thread_id.startswith(prefix)
+    ]
+    return _going_on(ends[0], told.messages) if len(ends) == 1 else None
 
 
 def _going_on(sighting: Sighting, messages: Sequence[NewTurn]) -> ChatRequest:
