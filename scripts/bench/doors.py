@@ -20,6 +20,7 @@ REQUESTS = 5
 """In a turn."""
 USER = "ann"
 _SEED = 11
+_MEMORIES = 50
 
 
 @dataclass(frozen=True)
@@ -61,6 +62,26 @@ def _mcp(version: str) -> Asked:
     return asked
 
 
+def _search_memories(text: str) -> Request:
+    types = ["fact", "foresight", "episode"]
+    return Request(
+        "/api/v1/memory/search", {"user_id": USER, "query": text, "types": types, "passages": False}
+    )
+
+
+def _mem0(text: str) -> Request:
+    body = {"query": text, "filters": {"user_id": USER}, "threshold": 0, "top_k": 10}
+    return Request("/v3/memories/search/", body)
+
+
+def _everos(text: str) -> Request:
+    return Request("/api/v2/memory/search", {"query": text, "user_id": USER, "top_k": 10})
+
+
+def _supermemory(text: str) -> Request:
+    return Request("/v4/search", {"q": text, "containerTag": USER, "threshold": 0})
+
+
 _NO_MEMORY = {"X-Recollect-Memory": "off"}
 
 
@@ -83,6 +104,9 @@ PAIRS: dict[str, tuple[Asked, Asked]] = {
     "search by MCP 2025-11-25 / memory/search": (_mcp("2025-11-25"), _search),
     "a chat by /v1/responses / /v1/chat/completions": (_response, _completion),
     "a chat by /v1/messages / /v1/chat/completions": (_message, _completion),
+    "search by mem0 / memory/search": (_mem0, _search_memories),
+    "search by EverOS / memory/search": (_everos, _search_memories),
+    "search by supermemory / memory/search": (_supermemory, _search_memories),
 }
 """Each door beside the route that does the same. Add a door here."""
 
@@ -98,6 +122,8 @@ def measure_doors(folder: Path, messages: int, rounds: int) -> list[dict[str, An
         with servers.recollect(folder / "doors", settings) as (port, pid, _ready):
             server = Server(port)
             server.add(USER, texts.texts(messages, _SEED), 0)
+            for text in texts.texts(_MEMORIES, _SEED + 2):
+                server.call("POST", "/api/v1/memory/entries", {"user_id": USER, "text": text[:200]})
             server.wait_until("indexed", USER, messages)
             return [_compared(server, pid, name, *pair, rounds) for name, pair in PAIRS.items()]
 

@@ -2,7 +2,7 @@
 
 import json
 import sqlite3
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 
 from recollect.domain.entries.entry import KeptAnswer
 from recollect.domain.extraction.draft import StoredCell
@@ -65,6 +65,12 @@ TO_CLOSE = f"""
 NOTHING_WAITS = """
 UPDATE threads SET closes_at = NULL
 WHERE pk = ? AND closes_at IS NOT NULL AND NOT EXISTS (SELECT 1 FROM unprocessed_buffer WHERE thread_pk = threads.pk)"""
+
+
+RECEIPTS_OF_TURNS = """
+SELECT h.user_id, h.thread_id, r.subject, r.detail_json FROM json_each(?) j
+JOIN threads h ON h.space = ? AND h.user_id = json_extract(j.value, '$[0]') AND h.thread_id = json_extract(j.value, '$[1]')
+JOIN receipts r ON r.thread_pk = h.pk AND r.subject = json_extract(j.value, '$[2]') AND r.stage = ? ORDER BY r.pk"""
 
 
 class SqlCellStore(QueueingStore):
@@ -155,6 +161,16 @@ class SqlCellStore(QueueingStore):
         for row in found:
             told[row["subject"]][row["stage"]] = json.loads(row["detail_json"])
         return told
+
+    async def told_of_turns(
+        self, space: str, stage: str, turns: Collection[tuple[str, str, str]]
+    ) -> dict[tuple[str, str, str], JsonObject]:
+        """What receipts tell of a stage of these turns, each named by user, thread and turn; the newest of each."""
+        found = await self._database.read(RECEIPTS_OF_TURNS, (json.dumps(list(turns)), space, stage))
+        return {
+            (row["user_id"], row["thread_id"], row["subject"]): json.loads(row["detail_json"])
+            for row in found
+        }
 
     async def list_cells(self, thread: ThreadRef) -> list[tuple[Memcell, tuple[str, ...]]]:
         """A thread's memcells, oldest first, each with its message ids."""

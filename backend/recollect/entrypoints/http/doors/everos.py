@@ -10,7 +10,7 @@ from recollect.domain.entries.edit import EntryEdit
 from recollect.domain.entries.entry import CASES, EPISODES, FACTS, KnownEntry
 from recollect.domain.markdown.front_matter import write_time
 from recollect.domain.model import DEFAULT_USER, Append, JsonObject
-from recollect.domain.recall.hits import Mode
+from recollect.domain.recall.hits import Hit, Mode
 from recollect.entrypoints.http.deps import Calling, Home, note
 from recollect.entrypoints.http.direct_route import BodyRoute
 from recollect.entrypoints.http.doors import memories
@@ -29,7 +29,7 @@ from recollect.entrypoints.http.doors.everos_body import (
 from recollect.entrypoints.http.doors.mcp_tools import Asking
 from recollect.entrypoints.http.errors import EVEROS
 from recollect.errors import InvalidInput, NotFound, RecollectError, Refused
-from recollect.service.entries import EntryFilter
+from recollect.service.entries import EntryFilter, ShownEntry
 from recollect.service.threads import flush_thread
 
 router = APIRouter(prefix=EVEROS, route_class=BodyRoute, include_in_schema=False)
@@ -151,15 +151,28 @@ async def search(home: Home, caller: Calling, body: SearchBody, request: Request
         since=bounds.since,
         until=bounds.until,
     )
-    found = [(await memories.found_entry(asking, hit), memories.share(hit.score)) for hit in hits]
-    known = [(each, score) for each, score in found if each is not None and score >= (body.min_score or 0)]
+    hits = [hit for hit in hits if memories.share(hit.score) >= (body.min_score or 0)]
     told: JsonObject = {"profiles": [], "agent_cases": [], "agent_skills": [], "unprocessed_messages": []}
     if body.agent_id:
-        cases = [{**_case(each, body, body.agent_id), "score": score} for each, score in known]
+        cases = [
+            {**_case(shown.known, body, body.agent_id), "score": memories.share(hit.score)}
+            for hit in hits
+            if (shown := await _seen(asking, hit)) is not None
+        ]
         return _answer({**told, "episodes": [], "agent_cases": cases})
     if body.include_profile:
         told["profiles"] = [await _profile(asking, body)]
+    found = await memories.found_entries(asking, hits)
+    known = [(each, memories.share(hit.score)) for hit, each in found]
     return _answer({**told, "episodes": _grouped(known, body)})
+
+
+async def _seen(asking: Asking, hit: Hit) -> ShownEntry | None:
+    """Of an agent's cases those that came from the user's own threads."""
+    try:
+        return await asking.home.entries.get_entry(asking.caller, hit.row.row_id, asking.user_id)
+    except NotFound:
+        return None
 
 
 def _grouped(found: Sequence[tuple[KnownEntry, float]], scope: Scoped) -> list[JsonObject]:

@@ -1,12 +1,12 @@
 """What EverOS' client sends."""
 
 from collections.abc import Sequence
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
-from pydantic import AfterValidator, Field, model_validator
+from pydantic import Field, model_validator
 
 from recollect.domain.model import JsonObject, NewTurn, Role
-from recollect.entrypoints.http.doors.memories import Bounds, bounds_of
+from recollect.entrypoints.http.doors.memories import Bounds, Metadata, Words, bounds_of
 from recollect.entrypoints.http.openai_schemas import Lenient
 from recollect.entrypoints.http.requests import (
     Id,
@@ -15,14 +15,10 @@ from recollect.entrypoints.http.requests import (
     Text,
     ThreadId,
     Timestamp,
-    not_blank,
-    storable_json,
 )
 from recollect.errors import InvalidInput
 
 _DEFAULT = "default"
-Words = Annotated[Text, AfterValidator(not_blank)]
-Json = Annotated[dict[str, Any], AfterValidator(storable_json)]
 MemoryType = Literal["episode", "profile", "agent_case", "agent_skill"]
 
 
@@ -92,7 +88,7 @@ class Owned(Scoped):
 
 
 class Filtered(Owned):
-    filters: Json | None = Field(None, description="`session_id` and `timestamp`, joined by AND.")
+    filters: Metadata | None = Field(None, description="`session_id` and `timestamp`, joined by AND.")
 
     def bounds(self) -> Bounds:
         return bounds_of(self.filters or {}, ("session_id",), "timestamp")
@@ -143,7 +139,7 @@ class Operation(Lenient):
     action: Literal["add", "update", "delete"]
     type: str = "explicit_info"
     item_id: Id | None = None
-    data: Json = Field(default_factory=dict)
+    data: Metadata = Field(default_factory=dict)
 
     @property
     def words(self) -> str:

@@ -2,6 +2,7 @@
 
 import hashlib
 import secrets
+from collections.abc import Sequence
 from typing import Annotated
 
 from fastapi import APIRouter, Depends, Query, Request
@@ -45,7 +46,12 @@ def _asking(home: Home, caller: Calling, request: Request, user_id: str | None) 
     return Asking(home, caller, acting, request)
 
 
-async def _row(asking: Asking, known: KnownEntry, updated: int | None = None) -> JsonObject:
+async def _rows(asking: Asking, found: Sequence[KnownEntry]) -> list[JsonObject]:
+    kept = await memories.kept_beside(asking, found, _METADATA)
+    return [_row(asking, known, kept.get(known.entry_id, {})) for known in found]
+
+
+def _row(asking: Asking, known: KnownEntry, metadata: JsonObject) -> JsonObject:
     """A memory as both protocols tell it."""
     run_id = known.sources[0].thread_id if known.sources else None
     created = write_time(known.said)
@@ -57,10 +63,10 @@ async def _row(asking: Asking, known: KnownEntry, updated: int | None = None) ->
         "run_id": run_id,
         "session_id": run_id,
         "hash": hashlib.md5(known.entry.text.encode(), usedforsecurity=False).hexdigest(),
-        "metadata": await memories.kept_beside(asking, known, _METADATA),
+        "metadata": metadata,
         "categories": [known.category] if known.category else [known.kind],
         "created_at": created,
-        "updated_at": write_time(updated) if updated else created,
+        "updated_at": created,
         "expiration_date": write_time(known.ends) if known.ends else None,
     }
 
@@ -113,12 +119,9 @@ async def _found(asking: Asking, body: SearchMemories, top_k: int) -> list[JsonO
         until=body.until,
         relevant_only=body.threshold != 0,
     )
-    found = [(hit, await memories.found_entry(asking, hit)) for hit in hits]
-    return [
-        {**await _row(asking, known), "score": memories.share(hit.score)}
-        for hit, known in found
-        if known is not None
-    ]
+    found = await memories.found_entries(asking, hits)
+    rows = await _rows(asking, [known for _, known in found])
+    return [{**row, "score": memories.share(hit.score)} for row, (hit, _) in zip(rows, found, strict=True)]
 
 
 async def _listed(asking: Asking, body: Filtered) -> list[KnownEntry]:
@@ -138,7 +141,8 @@ async def _changed(asking: Asking, memory_id: str, body: MemoryChanges) -> JsonO
     asking.act_as("PATCH", "/api/v1/memory/entries/entry", entry=memory_id)
     edit = EntryEdit(text=body.text, when=when)
     shown = await asking.home.entries.edit_entry(asking.caller, memory_id, asking.caller.user_id, edit)
-    return await _row(asking, shown.known, asking.home.clock())
+    (row,) = await _rows(asking, [shown.known])
+    return row
 
 
 async def _delete_all(asking: Asking, names: Names) -> int:
@@ -175,7 +179,8 @@ async def _history(asking: Asking, memory_id: str) -> list[JsonObject]:
 async def _shown(asking: Asking, memory_id: str) -> JsonObject:
     asking.act_as("GET", "/api/v1/memory/entries/entry", entry=memory_id)
     shown = await asking.home.entries.get_entry(asking.caller, memory_id, asking.caller.user_id)
-    return await _row(asking, shown.known)
+    (row,) = await _rows(asking, [shown.known])
+    return row
 
 
 async def _entities(asking: Asking) -> list[JsonObject]:
@@ -238,7 +243,7 @@ async def list_memories(
     shown = found[(page - 1) * page_size : page * page_size]
     rest = f"?page={page + 1}&page_size={page_size}" if page * page_size < len(found) else None
     before = f"?page={page - 1}&page_size={page_size}" if page > 1 else None
-    rows = [await _row(asking, known) for known in shown]
+    rows = await _rows(asking, shown)
     return {"count": len(found), "next": rest, "previous": before, "results": rows}
 
 
@@ -361,7 +366,7 @@ async def list_hosted(
 ) -> JsonObject:
     asking = _asking(home, caller, request, user_id)
     found = await _listed(asking, Filtered(user_id=user_id, run_id=run_id))
-    return {"results": [await _row(asking, known) for known in found]}
+    return {"results": await _rows(asking, found)}
 
 
 @router.post("/search")

@@ -1,19 +1,17 @@
 """What mem0's client sends: whose memory is meant, by any of its four names, and what is to be added, found or changed."""
 
-from typing import Annotated, Any
+from typing import Annotated
 
-from pydantic import AfterValidator, Field, model_validator
+from pydantic import Field, model_validator
 
 from recollect.domain.model import MAX_TIMESTAMP, Role
-from recollect.entrypoints.http.doors.memories import bounds_of
+from recollect.entrypoints.http.doors.memories import Metadata, Words, bounds_of
 from recollect.entrypoints.http.openai_schemas import Lenient
-from recollect.entrypoints.http.requests import Id, Objects, Said, Text, ThreadId, not_blank, storable_json
+from recollect.entrypoints.http.requests import Id, Objects, Said, Text, ThreadId
 from recollect.errors import InvalidInput
 
 _OWN = ("user_id", "agent_id", "app_id", "run_id")
-Metadata = Annotated[dict[str, Any], AfterValidator(storable_json)]
 Seconds = Annotated[float, Field(ge=0, le=MAX_TIMESTAMP // 1000, description="Since 1970.")]
-Words = Annotated[Text, AfterValidator(not_blank)]
 
 
 class Names(Lenient):

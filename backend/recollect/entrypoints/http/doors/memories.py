@@ -9,18 +9,21 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Annotated, Any
 
-from pydantic import BeforeValidator, Field, TypeAdapter
+from pydantic import AfterValidator, BeforeValidator, Field, TypeAdapter
 
 from recollect.domain.entries.entry import EPISODES, FACTS, FORESIGHT, KnownEntry
 from recollect.domain.model import MAX_TIMESTAMP, Append, JsonObject, NewTurn, Receipt, Role, ThreadRef
+from recollect.domain.paths import owner_folder
 from recollect.domain.recall.hits import Hit
 from recollect.entrypoints.http.access import body_bytes
 from recollect.entrypoints.http.doors.mcp_tools import Asking
-from recollect.entrypoints.http.requests import SearchBody
+from recollect.entrypoints.http.requests import SearchBody, Text, not_blank, storable_json
 from recollect.errors import NotFound
 from recollect.service.entries import EntryFilter, ShownEntry
 from recollect.service.threads import Flushed, flush_thread, memorize, refuse_backlog
 
+Words = Annotated[Text, AfterValidator(not_blank)]
+Metadata = Annotated[dict[str, Any], AfterValidator(storable_json)]
 KINDS = (FACTS, FORESIGHT, EPISODES)
 ROWS = ["fact", "foresight", "episode"]
 MOST_MEMORIES = 10_000
@@ -100,12 +103,13 @@ async def delete_all(asking: Asking, thread_id: str | None) -> int:
     return len(wanted)
 
 
-async def found_entry(asking: Asking, hit: Hit) -> KnownEntry | None:
-    try:
-        shown = await asking.home.entries.get_entry(asking.caller, hit.row.row_id, asking.user_id)
-    except NotFound:
-        return None  # It was forgotten since it was found.
-    return shown.known
+async def found_entries(asking: Asking, hits: Sequence[Hit]) -> list[tuple[Hit, KnownEntry]]:
+    """Without those that were forgotten since they were found."""
+    owner = owner_folder(asking.caller.space, asking.user_id)
+    ids = [hit.row.row_id for hit in hits]
+    found = await asking.home.entry_store.some(asking.caller.space, owner, ids)
+    by_id = {known.entry_id: known for known in found}
+    return [(hit, by_id[hit.row.row_id]) for hit in hits if hit.row.row_id in by_id]
 
 
 async def made_of(
@@ -130,16 +134,21 @@ async def keep_beside(
             await asking.home.chats.record_receipt(thread, receipt.turn_id, stage, detail)
 
 
-async def kept_beside(asking: Asking, known: KnownEntry, stage: str) -> JsonObject:
-    """What `keep_beside` keeps for the turns that a memory came from; what came later wins."""
-    found: JsonObject = {}
-    threads: dict[ThreadRef, list[str]] = {}
-    for source in known.sources:
-        threads.setdefault(source.thread_in(known.space), []).append(source.turn_id)
-    for thread, turns in threads.items():
-        for stages in (await asking.home.cells.receipts(thread, turns)).values():
-            found |= stages.get(stage, {})
-    return found
+async def kept_beside(asking: Asking, found: Sequence[KnownEntry], stage: str) -> dict[str, JsonObject]:
+    """What `keep_beside` keeps for the turns that each of these memories came from; what came later wins."""
+    turns = {
+        (source.user_id, source.thread_id, source.turn_id) for known in found for source in known.sources
+    }
+    if not turns:
+        return {}
+    told = await asking.home.cells.told_of_turns(asking.caller.space, stage, turns)
+    kept: dict[str, JsonObject] = {}
+    for known in found:
+        for source in known.sources:
+            kept.setdefault(known.entry_id, {}).update(
+                told.get((source.user_id, source.thread_id, source.turn_id), {})
+            )
+    return kept
 
 
 def share(score: float) -> float:

@@ -1,11 +1,12 @@
 """supermemory's npm client: a document is a thread of its own, of the user whom `containerTag` names."""
 
-import asyncio
 import secrets
-from typing import Annotated, Any, Literal
+import time
+from collections.abc import Sequence
+from typing import Annotated, Literal
 
 from fastapi import APIRouter, Request
-from pydantic import AfterValidator, Field, model_validator
+from pydantic import Field, model_validator
 
 from recollect.domain.entries.edit import EntryEdit
 from recollect.domain.entries.entry import KnownEntry
@@ -16,8 +17,9 @@ from recollect.entrypoints.http.deps import Calling, Home, PathId, note
 from recollect.entrypoints.http.direct_route import BodyRoute
 from recollect.entrypoints.http.doors import memories
 from recollect.entrypoints.http.doors.mcp_tools import Asking
+from recollect.entrypoints.http.doors.memories import Metadata, Words
 from recollect.entrypoints.http.openai_schemas import Lenient
-from recollect.entrypoints.http.requests import Id, Said, Tag, Text, ThreadId, not_blank, storable_json
+from recollect.entrypoints.http.requests import Id, Said, Tag, ThreadId
 from recollect.errors import InvalidInput, NotFound, RecollectError
 from recollect.service import threads
 from recollect.service.entries import EntryFilter
@@ -27,12 +29,9 @@ router = APIRouter(route_class=BodyRoute, include_in_schema=False)
 """Not in our API document: it is documented where the protocol is."""
 _METADATA = "supermemory"
 """Stage of the receipts that keep what a client says of a document."""
-_MOST_TURNS = 1000
-_RECENT = 10
+_MOST_TURNS, _RECENT = 1000, 10
 _NOTHING = ("connectionId", "filepath", "ogImage", "raw", "source", "spatialPoint", "summary")
 """What a document has there, and a thread does not."""
-Words = Annotated[Text, AfterValidator(not_blank)]
-Metadata = Annotated[dict[str, Any], AfterValidator(storable_json)]
 
 
 class Tagged(Lenient):
@@ -149,10 +148,10 @@ async def _turns(asking: Asking, thread: Thread) -> list[Turn]:
 
 async def _document(asking: Asking, thread: Thread, *, with_content: bool) -> JsonObject:
     turns = await _turns(asking, thread)
-    receipts = await asking.home.cells.receipts(thread.ref, [turn.turn_id for turn in turns]) if turns else {}
+    places = [(thread.user_id, thread.thread_id, turn.turn_id) for turn in turns]
     kept: JsonObject = {}
-    for stages in receipts.values():
-        kept |= stages.get(_METADATA, {})
+    for told in (await asking.home.cells.told_of_turns(thread.space, _METADATA, places)).values():
+        kept |= told
     return {
         "id": thread.thread_id,
         **dict.fromkeys(_NOTHING),
@@ -183,8 +182,8 @@ async def list_documents(home: Home, caller: Calling, body: DocumentsWanted, req
     page = found[(body.page - 1) * body.limit : body.page * body.limit]
     documents = [await _document(asking, each, with_content=body.include_content) for each in page]
     pages = -(-len(found) // body.limit)
-    numbers = {"currentPage": body.page, "limit": body.limit, "totalItems": len(found), "totalPages": pages}
-    return {"memories": documents, "pagination": numbers}
+    numbers = {"currentPage": body.page, "totalItems": len(found), "totalPages": pages}
+    return {"memories": documents, "pagination": {**numbers, "limit": body.limit}}
 
 
 @router.get("/v3/documents/processing")
@@ -267,28 +266,36 @@ async def _hits(asking: Asking, tags: tuple[str, ...], body: SearchWanted, types
 @router.post("/v4/search")
 async def search_memories(home: Home, caller: Calling, body: SearchWanted, request: Request) -> JsonObject:
     """Memories; with `hybrid`, messages too, or messages alone."""
-    began = asyncio.get_running_loop().time()
+    began = time.monotonic()
     asking, tags = _asking(home, caller, request, body)
     types = {"memories": memories.ROWS, "hybrid": [*memories.ROWS, "turn"], "documents": ["turn"]}[body.mode]
-    results = [await _result(asking, hit) for hit in await _hits(asking, tags, body, types)]
-    found = [each for each in results if each is not None]
-    return {"results": found, "total": len(found), "timing": _since(began)}
+    return _found(began, await _results(asking, await _hits(asking, tags, body, types)))
 
 
-def _since(began: float) -> float:
-    return round((asyncio.get_running_loop().time() - began) * 1000, 1)
+def _found(began: float, results: list[JsonObject]) -> JsonObject:
+    timing = round((time.monotonic() - began) * 1000, 1)
+    return {"results": results, "total": len(results), "timing": timing}
 
 
-async def _result(asking: Asking, hit: Hit) -> JsonObject | None:
-    row = hit.row
-    told: JsonObject = {"id": row.row_id, "similarity": memories.share(hit.score), "metadata": None}
-    if not row.is_entry:
-        return {**told, "chunk": hit.text, "updatedAt": write_time(row.timestamp)}
-    known = await memories.found_entry(asking, hit)
-    if known is None:
-        return None
-    kept = await memories.kept_beside(asking, known, _METADATA)
-    return {**told, "metadata": kept or None, **_memory(known)}
+async def _results(asking: Asking, hits: Sequence[Hit]) -> list[JsonObject]:
+    found = {
+        known.entry_id: known
+        for _, known in await memories.found_entries(asking, [hit for hit in hits if hit.row.is_entry])
+    }
+    kept = await memories.kept_beside(asking, list(found.values()), _METADATA)
+    told: list[JsonObject] = []
+    for hit in hits:
+        name = hit.row.row_id
+        result: JsonObject = {
+            "id": name,
+            "similarity": memories.share(hit.score),
+            "metadata": kept.get(name) or None,
+        }
+        if not hit.row.is_entry:
+            told.append({**result, "chunk": hit.text, "updatedAt": write_time(hit.row.timestamp)})
+        elif name in found:
+            told.append({**result, **_memory(found[name])})
+    return told
 
 
 def _memory(known: KnownEntry) -> JsonObject:
@@ -311,7 +318,7 @@ def _memory(known: KnownEntry) -> JsonObject:
 @router.post("/v3/search")
 async def search_documents(home: Home, caller: Calling, body: SearchWanted, request: Request) -> JsonObject:
     """Messages, grouped by the documents that they are in."""
-    began = asyncio.get_running_loop().time()
+    began = time.monotonic()
     asking, tags = _asking(home, caller, request, body)
     found: dict[str, JsonObject] = {}
     for hit in await _hits(asking, tags, body, ["turn"]):
@@ -325,7 +332,7 @@ async def search_documents(home: Home, caller: Calling, body: SearchWanted, requ
             },
         )  # fmt: skip
         told["chunks"].append({"content": hit.text, "score": score, "isRelevant": True})
-    return {"results": list(found.values()), "total": len(found), "timing": _since(began)}
+    return _found(began, list(found.values()))
 
 
 @router.post("/v4/profile")
@@ -342,10 +349,9 @@ async def get_profile(home: Home, caller: Calling, body: ProfileWanted, request:
         }
     }
     if body.q is not None:
-        began = asyncio.get_running_loop().time()
+        began = time.monotonic()
         hits = await _hits(asking, tags, SearchWanted(q=body.q), memories.ROWS)
-        found = [each for hit in hits if (each := await _result(asking, hit)) is not None]
-        told["searchResults"] = {"results": found, "total": len(found), "timing": _since(began)}
+        told["searchResults"] = _found(began, await _results(asking, hits))
     return told
 
 
@@ -354,8 +360,7 @@ async def _named(asking: Asking, body: MemoryNamed) -> str:
         return body.id
     if body.content is None:
         raise InvalidInput("id: name the memory by id or by its exact content", field="id")
-    found = await memories.holding(asking, EntryFilter(asking.user_id, kinds=memories.KINDS))
-    for shown in found:
+    for shown in await memories.holding(asking, EntryFilter(asking.user_id, kinds=memories.KINDS)):
         if shown.known.entry.text == body.content:
             return shown.known.entry_id
     raise NotFound("there is no memory with this content")
@@ -372,9 +377,9 @@ async def forget_memory(home: Home, caller: Calling, body: MemoryNamed, request:
 @router.patch("/v4/memories")
 async def change_memory(home: Home, caller: Calling, body: MemoryNamed, request: Request) -> JsonObject:
     """A person's word: it wins over what was said before."""
+    asking, _ = _asking(home, caller, request, body)
     if body.new_content is None:
         raise InvalidInput("newContent: what is it to say?", field="newContent")
-    asking, _ = _asking(home, caller, request, body)
     memory_id = await _named(asking, body)
     asking.act_as("PATCH", "/api/v1/memory/entries/entry", entry=memory_id)
     edit = EntryEdit(text=body.new_content)
@@ -384,10 +389,7 @@ async def change_memory(home: Home, caller: Calling, body: MemoryNamed, request:
         "memory": shown.known.entry.text,
         "version": shown.known.revision,
         "createdAt": write_time(shown.known.said),
-        "parentMemoryId": None,
-        "rootMemoryId": None,
-        "forgetAfter": None,
-        "forgetReason": None,
+        **dict.fromkeys(("parentMemoryId", "rootMemoryId", "forgetAfter", "forgetReason")),
     }
 
 
