@@ -8,6 +8,8 @@ conversation of two messages, then asks in a new one for what was said in the fi
 3. the new conversation's answer names Porto, which this client never sent in it: memory works.
 
 The model is a stand-in that names the people and places it was shown, so an answer proves what reached it.
+Each adapter in `examples/` is run twice as it stands, shows what it stored, which search then finds, and passes its
+checks in `clients/check_examples.py`.
 Packages come from PyPI and npm, in the versions of the day, which the table names.
 """
 
@@ -27,6 +29,7 @@ from tests.chatting import with_backend
 from tests.processes import Server, StandInModel, recollect_json, wait_until
 
 SCRIPTS = Path(__file__).resolve().parent / "clients"
+EXAMPLES = SCRIPTS.parent.parent / "examples"
 SAID = ("My sister Marta has moved to Porto.", "And I am in Vienna until May.")
 ASKED = ("Where does my sister live?",)
 NODE = "node"
@@ -42,6 +45,7 @@ class Client:
     packages: tuple[str, ...] = ()
     found: int = 2 * len(SAID)
     """How many messages of the conversation can be found afterwards."""
+    is_example: bool = False
 
     @property
     def is_npm(self) -> bool:
@@ -71,6 +75,7 @@ CLIENTS = (
     Client("supermemory (npm)", "supermemory_npm.mjs", ("supermemory",), found=len(SAID)),
     # Aider adds a line to the newest message alone, so that what it resends is another text: a thread of its own.
     Client("Aider", "aider_client.sh", ("aider-chat",), found=6),
+    Client("LangChain history", "langchain_history.py", ("langchain-core", "httpx2"), is_example=True),
 )
 
 
@@ -111,18 +116,39 @@ def _tried(client: Client, server: Server, key: str, environment: Path) -> bool:
     start = time.monotonic()
     try:
         version = _installed(client, environment)
-        said = _answers(client, server, key, environment, SAID)
-        if "Vienna" not in said[-1] or "Porto" not in said[-1]:
-            raise RuntimeError(f"the second answer doesn't know the whole conversation: {said[-1]!r}")
-        wait_until(lambda: _indexed(server, key) == client.found, "each message is there, once")
-        remembered = _answers(client, server, key, environment, ASKED)[-1]
-        if "Porto" not in remembered:
-            raise RuntimeError(f"a new conversation doesn't know where Marta lives: {remembered!r}")
+        if client.is_example:
+            _try_example(client, server, key, environment)
+        else:
+            _try_conversation(client, server, key, environment)
     except (OSError, RuntimeError, subprocess.SubprocessError, TimeoutError) as error:
         print(f"{client.name:22} FAILED  {error}", flush=True)
         return False
     print(f"{client.name:22} ok      {version:40} {time.monotonic() - start:5.0f} s", flush=True)
     return True
+
+
+def _try_conversation(client: Client, server: Server, key: str, environment: Path) -> None:
+    said = _answers(client, server, key, environment, SAID)
+    if "Vienna" not in said[-1] or "Porto" not in said[-1]:
+        raise RuntimeError(f"the second answer doesn't know the whole conversation: {said[-1]!r}")
+    wait_until(lambda: _indexed(server, key) == client.found, "each message is there, once")
+    remembered = _answers(client, server, key, environment, ASKED)[-1]
+    if "Porto" not in remembered:
+        raise RuntimeError(f"a new conversation doesn't know where Marta lives: {remembered!r}")
+
+
+def _try_example(client: Client, server: Server, key: str, environment: Path) -> None:
+    python = str(environment / "bin/python")
+    variables = {"RECOLLECT_URL": server.address, "RECOLLECT_API_KEY": key, "HOME": str(environment)}
+    for _ in range(2):
+        shown = _run([python, str(EXAMPLES / client.script)], environment, variables)
+        if "Porto" not in shown:
+            raise RuntimeError(f"it doesn't show what it stored: {shown!r}")
+    headers = {"Authorization": f"Bearer {key}"}
+    found = server.client.post("/api/v1/memory/search", json={"query": ASKED[0]}, headers=headers)
+    if not any("Porto" in hit["text"] for hit in found.raise_for_status().json()["hits"]):
+        raise RuntimeError(f"search doesn't find what it stored: {found.text}")
+    _run([python, str(SCRIPTS / "check_examples.py"), Path(client.script).stem], environment, variables)
 
 
 def _indexed(server: Server, key: str) -> int:

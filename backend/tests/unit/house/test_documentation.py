@@ -364,3 +364,10 @@ def test_make_targets_that_a_page_names_exist(page: Path) -> None:
 
 def test_ci_calls_the_test_command_of_the_readme() -> None:
     assert "make test" in read(".ci/run").split("\n")
+
+
+def test_every_example_is_named_on_its_page_and_tried() -> None:
+    examples = {file.name for file in (REPOSITORY / "examples").glob("*.py")}
+    assert set(re.findall(r"\]\((\w+\.py)\)", read("examples/README.md"))) == examples
+    tried = read("scripts/try_clients.py") + read("backend/tests/integration/clients/test_anthropic.py")
+    assert [name for name in examples if name not in tried] == []
