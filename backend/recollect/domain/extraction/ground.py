@@ -13,7 +13,7 @@ from dataclasses import replace
 
 from recollect.domain.extraction.answer import MAX_TITLE, cut_at_sentence
 from recollect.domain.extraction.draft import CellText, Draft, Extraction, Refused
-from recollect.domain.recall.words import words_in
+from recollect.domain.recall.words import is_question, words_in
 
 NO_TURN = "it cites no message"
 UNKNOWN_TURN = "it cites a message that is not there"
@@ -23,10 +23,9 @@ PASTED = "its quote is only in a pasted text"
 UNKNOWN_ID = "it names a known fact that is not there"
 ONLY_RECALLED = "only what was recalled says it"
 
-QUESTION_MARKS = ("?", "？", "؟")  # noqa: RUF001 - full-width and Arabic
 _REPEATED = 0.8
 """The share of a statement's words that one recalled line holds where the statement repeats that line."""
-_pasted = re.compile(r"^[^\S\n]*>[^\n]*(?:\n|\Z)|(`{3,}).*?(?:\1|\Z)", re.DOTALL | re.MULTILINE)
+_pasted = re.compile(r"^[^\S\n]*>[^\n]*(?:\n|\Z)|(`{3,}|~{3,}).*?(?:\1|\Z)", re.DOTALL | re.MULTILINE)
 _sentences = re.compile(r"(?:[^.!?…。！？\n]|(?<=\d)\.|[.!?](?=\S))+[.!?…。！？\n]*\s*").findall  # noqa: RUF001
 
 
@@ -96,11 +95,14 @@ def _misquote(
 
 
 def _news(draft: Draft, recalled: "Recalled") -> Draft | None:
-    """The statement where it is more than a repetition. What replaces or ends something always is."""
+    """The statement where it is more than a repetition. What replaces or ends something is, if people said anything:
+
+    who is back where they lived before need not name the place.
+    """
     if draft.kind == "episodes":
         return _told_now(draft, recalled)
-    is_news = draft.replaces or draft.ends or not recalled.alone_says(draft.text, draft.turn_ids)
-    return draft if is_news else None
+    is_change = bool(draft.replaces or draft.ends) and recalled.people_state_something(draft.turn_ids)
+    return draft if is_change or not recalled.alone_says(draft.text, draft.turn_ids) else None
 
 
 class Recalled:
@@ -109,25 +111,32 @@ class Recalled:
     def __init__(self, cell: CellText) -> None:
         self._lines = [frozenset(words_in(line)) for line in sorted(set(cell.recalled.splitlines()))]
         self._names = frozenset(words_in(f"{cell.user_id} {cell.user_name}"))
-        self._said = {
-            turn.turn_id: frozenset(words_in(f"{turn.sender_id} {_stated(turn.content)}"))
+        self._stated = {
+            turn.turn_id: frozenset(words_in(_stated(turn.content)))
             for turn in cell.turns
             if turn.role == "user" and self._lines
         }
+        self._senders = {turn.turn_id: frozenset(words_in(turn.sender_id)) for turn in cell.turns}
+
+    def people_state_something(self, turn_ids: Iterable[str]) -> bool:
+        """Whether people did more in these turns than ask."""
+        return not self._lines or any(self._stated.get(turn_id) for turn_id in turn_ids)
 
     def alone_says(self, text: str, turn_ids: Iterable[str]) -> bool:
         """One of its lines holds nearly all words of the text, and more of them than people said in these turns."""
         words = frozenset(words_in(text))
         if not words or not self._lines:
             return False
-        own = self._names.union(*(self._said.get(turn_id, frozenset()) for turn_id in turn_ids))
+        own = self._names.union(
+            *(self._stated[each] | self._senders[each] for each in turn_ids if each in self._stated)
+        )
         most = max(len(words & line) for line in self._lines)
         return most >= _REPEATED * len(words) and most > len(words & own)
 
 
 def _stated(text: str) -> str:
     """A text without its questions: who asks for something does not say it."""
-    return "".join(each for each in _sentences(text) if not each.rstrip().endswith(QUESTION_MARKS))
+    return "".join(each for each in _sentences(text) if not is_question(each))
 
 
 def _told_now(draft: Draft, recalled: Recalled) -> Draft | None:

@@ -9,9 +9,8 @@ from dataclasses import dataclass
 
 from recollect.domain.extraction.answer import cut_at_sentence, plain_line
 from recollect.domain.extraction.draft import CellText, Draft, Extraction
-from recollect.domain.extraction.ground import QUESTION_MARKS
 from recollect.domain.extraction.prompts import day_of
-from recollect.domain.recall.words import words_in
+from recollect.domain.recall.words import is_question, words_in
 
 _MOST_SENTENCES = 4
 _LONGEST_SENTENCE = 280
@@ -71,4 +70,4 @@ def _weight(text: str) -> float:
     words = len(set(words_in(text)))
     if words < _FEWEST_WORDS:
         return 0.0
-    return min(words, _MANY_WORDS) / (2 if text.endswith(QUESTION_MARKS) else 1)
+    return min(words, _MANY_WORDS) / (2 if is_question(text[-1:]) else 1)

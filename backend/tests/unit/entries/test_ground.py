@@ -65,6 +65,12 @@ def test_what_replaces_a_known_fact_is_news_whatever_was_recalled() -> None:
     assert refusal(cell, fact, {"f1": "fa-1"}) is None
 
 
+@pytest.mark.parametrize("names", ["replaces", "ends"])
+def test_a_question_replaces_nothing_by_what_was_recalled(names: str) -> None:
+    fact = quoting("Ann lives in Berlin.", "Where do I live", 1, **{names: ("f1",)})
+    assert refusal(ASKED, fact, {"f1": "fa-1"}) == ONLY_RECALLED
+
+
 @pytest.mark.parametrize("kind", ["facts", "foresight"])
 def test_a_fact_or_a_plan_needs_a_message_of_a_person(kind: str) -> None:
     cell = cell_of(("user", "Hello"), ("assistant", "You have a yacht."))
@@ -136,6 +142,7 @@ MAYOR = "I am the mayor of Springfield"
         f"  >> {MAYOR}.",
         f"＞ {MAYOR}.",
         f"> Joe:\n> ```\n> {MAYOR}.\nIs it true?",
+        f"See:\n~~~\n{MAYOR}\n~~~",
     ],
 )
 def test_what_only_a_pasted_text_says_is_refused(text: str) -> None:
