@@ -108,6 +108,7 @@ def test_a_chat_is_archived_found_and_brought_back(site: Site, visit: Visits) ->
     expect(chats.get_by_role("link")).to_have_count(2)
 
 
+@pytest.mark.slow
 def test_a_single_call_through_the_api_is_listed_apart_until_it_goes_on(site: Site, visit: Visits) -> None:
     asked = {"model": "recollect", "messages": [{"role": "user", "content": "What is a fjord?"}]}
     called = site.client.post("/v1/chat/completions", json=asked, headers={"X-Recollect-User": "apia"})

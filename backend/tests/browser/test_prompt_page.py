@@ -38,6 +38,7 @@ def test_the_prompt_before_is_found_however_much_was_taken_in_since(
         expect(page.get_by_text("as before").first).to_be_visible()
 
 
+@pytest.mark.slow
 def test_a_summary_is_a_block_of_its_own_and_words_that_look_like_one_are_not(
     tmp_path: Path, model: StandInModel, visit: Visits
 ) -> None:
@@ -57,6 +58,7 @@ def test_a_summary_is_a_block_of_its_own_and_words_that_look_like_one_are_not(
         assert set(summed_up) == {False, True}
 
 
+@pytest.mark.slow
 def test_the_meter_tells_what_an_answer_cost_and_why_the_cache_missed(
     tmp_path: Path, model: StandInModel, visit: Visits
 ) -> None:

@@ -55,6 +55,7 @@ def test_an_edited_memory_is_in_the_next_prompt_as_corrected(site: Site, visit: 
     expect(context_of_the_last_answer(page)).to_contain_text("cora lives in Madrid.")
 
 
+@pytest.mark.slow
 def test_the_prompt_is_shown_block_by_block_with_what_changed(site: Site, visit: Visits) -> None:
     site.remember("petra", "petra-1", "I like trains.")
     page = visit(site, "petra").open("chat")

@@ -129,6 +129,7 @@ async def test_a_model_that_fails_at_random_costs_answers_and_no_messages(
     figures.nothing_wrong()
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(600)
 async def test_a_model_that_is_slow_or_dies_is_given_up_in_time_and_found_again(
     server: Server, model: MortalModel, figures: Figures, size: Size

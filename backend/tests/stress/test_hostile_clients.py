@@ -25,7 +25,7 @@ from tests.stress.attacker import Target
 from tests.stress.attacks import ATTACKS
 from tests.stress.utils import Figures, Size, chatting_settings, doubles, file_handles, memory_bytes, quantile
 
-pytestmark = pytest.mark.timeout(900)
+pytestmark = [pytest.mark.timeout(900), pytest.mark.slow]
 MARKER = "Zibbmarker"
 USER, TOLD, ASKED = "ann", "ann tells", "ann asks"
 CONNECTIONS, UNFINISHED, BACKLOG = 256, 100, 400

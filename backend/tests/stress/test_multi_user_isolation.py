@@ -250,6 +250,7 @@ async def test_fifty_users_at_random_never_meet(
     figures.nothing_wrong()
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(300)
 async def test_what_people_are_reminded_of_and_what_an_agent_learnt_of_them_is_their_own(
     tmp_path: Path, model: StandInModel, figures: Figures, size: Size

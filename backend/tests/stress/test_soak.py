@@ -68,6 +68,7 @@ def drift(values: Sequence[float]) -> tuple[float, float]:
     return statistics.median(values[quarter : 2 * quarter]), statistics.median(values[-quarter:])
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(1800)
 async def test_memory_handles_and_latency_stay_flat_at_steady_load(
     tmp_path: Path,

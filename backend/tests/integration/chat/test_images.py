@@ -261,6 +261,7 @@ def test_an_incognito_thread_leaves_no_file(
     assert not folder_of(server, ann).exists()
 
 
+@pytest.mark.slow
 def test_a_rebuilt_journal_still_shows_its_images(tmp_path: Path, engine: StandInEngine) -> None:
     home, settings = tmp_path / "home", with_backend(engine.base_url)
     with Server(home, settings) as server:

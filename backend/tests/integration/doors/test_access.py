@@ -285,6 +285,7 @@ class TestKeysFromTheCommandLine:
         (listed,) = recollect_json(tmp_path / "home", "keys", "list")["keys"]
         assert listed["revoked"] is not None
 
+    @pytest.mark.slow
     def test_a_key_has_an_expiry_and_scopes_and_is_rotated(self, tmp_path: Path) -> None:
         home = tmp_path / "home"
         made = recollect_json(home, "keys", "create", "--expires", "90d", "--scopes", "read,write")

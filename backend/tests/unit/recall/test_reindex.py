@@ -276,6 +276,7 @@ async def test_reindexing_uses_no_vector_that_the_index_does_not_vouch_for(house
     assert await house.stored() == {"one": True, "two": True}
 
 
+@pytest.mark.slow
 async def test_an_index_that_was_just_swapped_is_not_taken_for_damaged(house: House) -> None:
     for number in range(30):
         await house.add(f"t{number}", "one", user_id=f"user {number}")
