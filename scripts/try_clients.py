@@ -76,6 +76,10 @@ CLIENTS = (
     # Aider adds a line to the newest message alone, so that what it resends is another text: a thread of its own.
     Client("Aider", "aider_client.sh", ("aider-chat",), found=6),
     Client("LangChain history", "langchain_history.py", ("langchain-core", "httpx2"), is_example=True),
+    Client("LangGraph store", "langgraph_store.py", ("langgraph", "httpx2"), is_example=True),
+    Client("LlamaIndex memory", "llamaindex_memory.py", ("llama-index-core", "httpx2"), is_example=True),
+    Client("Agents session", "openai_agents_session.py", ("openai-agents", "httpx2"), is_example=True),
+    Client("pydantic-ai history", "pydantic_ai_history.py", ("pydantic-ai-slim", "httpx2"), is_example=True),
 )
 
 
@@ -144,11 +148,14 @@ def _try_example(client: Client, server: Server, key: str, environment: Path) ->
         shown = _run([python, str(EXAMPLES / client.script)], environment, variables)
         if "Porto" not in shown:
             raise RuntimeError(f"it doesn't show what it stored: {shown!r}")
+    wait_until(lambda: _finds_porto(server, key), "search finds what it stored")
+    _run([python, str(SCRIPTS / "check_examples.py"), Path(client.script).stem], environment, variables)
+
+
+def _finds_porto(server: Server, key: str) -> bool:
     headers = {"Authorization": f"Bearer {key}"}
     found = server.client.post("/api/v1/memory/search", json={"query": ASKED[0]}, headers=headers)
-    if not any("Porto" in hit["text"] for hit in found.raise_for_status().json()["hits"]):
-        raise RuntimeError(f"search doesn't find what it stored: {found.text}")
-    _run([python, str(SCRIPTS / "check_examples.py"), Path(client.script).stem], environment, variables)
+    return any("Porto" in hit["text"] for hit in found.raise_for_status().json()["hits"])
 
 
 def _indexed(server: Server, key: str) -> int:
