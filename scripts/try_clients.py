@@ -75,6 +75,7 @@ CLIENTS = (
     Client("supermemory (npm)", "supermemory_npm.mjs", ("supermemory",), found=len(SAID)),
     # Aider adds a line to the newest message alone, so that what it resends is another text: a thread of its own.
     Client("Aider", "aider_client.sh", ("aider-chat",), found=6),
+    Client("CrewAI storage", "crewai_storage.py", ("crewai", "httpx2"), is_example=True),
     Client("LangChain history", "langchain_history.py", ("langchain-core", "httpx2"), is_example=True),
     Client("LangGraph store", "langgraph_store.py", ("langgraph", "httpx2"), is_example=True),
     Client("LlamaIndex memory", "llamaindex_memory.py", ("llama-index-core", "httpx2"), is_example=True),
@@ -98,14 +99,18 @@ def main() -> int:
     failed = 0
     with tempfile.TemporaryDirectory(prefix="clients-") as temporary, StandInModel() as model:
         work = Path(temporary)
-        settings = with_backend(model.base_url)
-        keys = {client.name: _key(work / "home", client) for client in chosen}
-        with Server(work / "home", settings) as server:
-            for client in chosen:
-                environment = (options.environments or work / "environments") / client.script.partition(".")[
-                    0
-                ]
-                failed += not _tried(client, server, keys[client.name], environment)
+        environments = options.environments or work / "environments"
+        embedding = {"KIND": "openai", "BASE_URL": model.base_url, "MODEL": "stand-in"}
+        embedder = {f"RECOLLECT_EMBEDDING__{name}": each for name, each in embedding.items()}
+        # CrewAI needs vectors. Chats go without: the stand-in's say nothing of what is relevant.
+        for home, settings, is_example in ((work / "home", {}, False), (work / "examples", embedder, True)):
+            clients = [client for client in chosen if client.is_example == is_example]
+            keys = {client.name: _key(home, client) for client in clients}
+            if clients:
+                with Server(home, {**with_backend(model.base_url), **settings}) as server:
+                    for client in clients:
+                        environment = environments / client.script.partition(".")[0]
+                        failed += not _tried(client, server, keys[client.name], environment)
     print(f"{len(chosen) - failed} of {len(chosen)} clients work")
     return 1 if failed else 0
 

@@ -226,7 +226,53 @@ def pydantic_ai_history() -> None:
     asyncio.run(check())
 
 
+def crewai_storage() -> None:
+    from crewai.memory.storage.backend import StorageBackend
+    from crewai.memory.types import MemoryRecord
+    from crewai.memory.unified_memory import Memory
+    from crewai_storage import RecollectStorage
+
+    storage = RecollectStorage()
+    assert isinstance(storage, StorageBackend)
+    storage.reset("/check")
+    first = MemoryRecord(
+        id="a/1",
+        content="Ben bakes bread\n---\nin Oslo.",
+        scope="/check/people",
+        categories=["work"],
+        metadata={"by": "ann"},
+    )
+    second = MemoryRecord(content="Ann paints.", scope="/check/people/artists", categories=["art", "work"])
+    storage.save([first, second])
+    assert storage.get_record("a/1") == first
+    assert storage.get_record("none") is None
+    assert storage.list_records("/check") == [second, first]
+    assert storage.list_records("/check", limit=1, offset=1) == [first]
+    assert storage.list_scopes("/check") == ["/check/people"]
+    assert storage.list_categories("/check") == {"work": 2, "art": 1}
+    info = storage.get_scope_info("/check/people")
+    assert (info.record_count, info.child_scopes) == (2, ["/check/people/artists"])
+    assert (info.oldest_record, info.newest_record) == (first.created_at, second.created_at)
+    storage.update(second.model_copy(update={"content": "Ann paints houses."}))
+    query = storage.embed(["Who bakes bread in Oslo?"])[0]
+    wait_until(lambda: len(storage.search(query, "/check")) == 2)
+    [(best, score), _] = storage.search(query, "/check")
+    assert best == first
+    assert 0.3 < score <= 1
+    assert storage.search(query, "/check", ["art"])[0][0].content == "Ann paints houses."
+    assert storage.search(query, "/check", metadata_filter={"by": "ann"}, limit=1) == [(first, score)]
+    assert storage.search(query, "/check", min_score=1.1) == []
+    refuses(lambda: storage.search([0.5] * len(query)))
+    memory = Memory(storage=storage, embedder=storage.embed, root_scope="/check")
+    wait_until(lambda: "Oslo" in memory.recall("Who bakes bread?", depth="shallow")[0].record.content)
+    assert storage.delete(record_ids=["a/1"], scope_prefix="/check") == 1
+    assert asyncio.run(storage.adelete(scope_prefix="/check", older_than=second.created_at)) == 0
+    storage.reset("/check")
+    assert storage.count("/check") == 0
+
+
 CHECKS = (
+    crewai_storage,
     langchain_history,
     langgraph_store,
     llamaindex_memory,
