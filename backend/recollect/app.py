@@ -12,6 +12,7 @@ from recollect.domain.identity import thread_key
 from recollect.domain.job import (
     BOUNDARY,
     DELETIONS,
+    DELIVERY,
     ENTRIES,
     FLUSH,
     PEOPLE,
@@ -71,6 +72,7 @@ class App(Assembly):
             await self.bring_ledger_up()
             await self.vault.open(expected=await self.transcripts.any_parts())
             await self.keys.load()
+            await self.webhooks.store.load()
             self.people.clear_cache()
             self.search = self.build_search()
             await self.search.indexer.start()
@@ -124,6 +126,7 @@ class App(Assembly):
             by_model(soon),
             by_model(partial(self._memory_handlers, prefixes.holding)),
             writing,
+            {DELIVERY: self.webhooks.handle},
         ]
 
     def _with_or_without_model(
@@ -308,6 +311,7 @@ class App(Assembly):
         await self.talking.recall.close()
         await self.talking.backends.aclose()
         await self.small_model.aclose()
+        await self.webhooks.sender.aclose()
         if self.search.embedder is not None:
             await self.search.embedder.aclose()
         await self.search.recall.close()

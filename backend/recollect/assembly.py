@@ -82,6 +82,7 @@ from recollect.service.vault.people_files import PeopleFiles
 from recollect.service.vault.sweep import VaultSweep
 from recollect.service.vault.transcripts import EditReports, Transcriber
 from recollect.service.verify import Verifier, entry_problems
+from recollect.service.webhooks import Webhooks, patience
 from recollect.settings import Settings
 
 
@@ -140,6 +141,7 @@ class Assembly:
             max_attempts=settings.jobs.max_attempts,
             stop_seconds=settings.jobs.stop_seconds,
             fail_points=self.fail_points,
+            patience=patience(settings.webhooks),
         )
         self.metrics = Metrics()
         self._build_stores()
@@ -208,6 +210,7 @@ class Assembly:
         self.audit = AuditLog(settings.home, self.clock)
         self.quotas = Quotas(settings.quotas, self.metrics, on_loopback=is_loopback(settings.host))
         self.disk_use = DiskUse(self.quotas, settings.vault_path)
+        self.webhooks = Webhooks(self.database, settings.webhooks, self.clock, self.fail_points)
 
     def _build_vault(self) -> None:
         """What keeps the vault's files and the journal alike."""

@@ -26,6 +26,7 @@ RecollectError
 │   │   └── TextRefused     it answers, and will not take this text
 │   ├── IndexUnavailable    the index cannot be read or written, or is being rebuilt
 │   └── ServerUnreachable   the command line found no server where one should run
+├── DeliveryFailed          a webhook's receiver can't be reached, or did not accept a delivery
 ├── HomeInUse               another process owns this home
 ├── HomeUnusable            the home, its settings or an archive cannot be used as they are
 ├── SchemaTooNew            a newer Recollect wrote this journal
@@ -232,6 +233,12 @@ class ServerUnreachable(Unavailable):
     """The server does not answer."""
 
     code = "server_unreachable"
+
+
+class DeliveryFailed(RecollectError):
+    """A webhook's receiver cannot be reached, or did not accept a delivery."""
+
+    code = "delivery_failed"
 
 
 class HomeInUse(RecollectError):

@@ -43,6 +43,7 @@ FAIL_POINTS: Final = (
     "forget.settled",
     "forget.overwritten",
     "import.added",
+    "webhook.sent",
     "rebuild.imported",
     "rebuild.swapped",
     "restore.unpacked",

@@ -1,4 +1,4 @@
-"""Groups of settings: limits and quotas, memcells, strategies, jobs, embedding, index, vault."""
+"""Groups of settings: limits and quotas, chats, memcells, strategies, jobs, embedding, index, vault, webhooks."""
 
 from pathlib import Path
 from typing import Literal, Self
@@ -74,6 +74,35 @@ class QuotaSettings(Group):
         """The limit of this name; 0: none."""
         given: int | None = getattr(self, name)
         return given if given is not None else 0 if on_loopback else DEFAULTS[name]
+
+
+class ChatSettings(Group):
+    """Prompt size and timeouts of chats."""
+
+    max_turns: int = Field(
+        80, ge=2, le=100_000, description="Most messages in a prompt; at the limit the older half is dropped."
+    )
+    answer_seconds: float = Field(
+        600, gt=0, le=86_400, description="Time limit for an answer; what has arrived by then is kept."
+    )
+    orphan_seconds: float = Field(
+        10, ge=0, le=86_400, description="How long an answer continues after its client has disconnected."
+    )
+    rewrite_seconds: float = Field(
+        1.5, gt=0, le=60, description="Time limit for the model to rewrite a follow-up question for recall."
+    )
+    recall_seconds: float = Field(
+        1, gt=0, le=60, description="Time limit for recall; after it, the model answers without memories."
+    )
+    incognito_hours: float = Field(
+        24, gt=0, le=8784, description="An incognito thread is forgotten after this long without a message."
+    )
+    connect_seconds: float = Field(3, gt=0, le=60, description="Time limit for connecting to a model server.")
+    first_token_seconds: float = Field(120, gt=0, le=3600, description="Time limit for the first token.")
+    stall_seconds: float = Field(60, gt=0, le=3600, description="Time limit between two pieces of an answer.")
+    allow_private_images: bool = Field(
+        False, description="Allow images by http: and from addresses of this machine and its network."
+    )
 
 
 class MemorizeSettings(Group):
@@ -193,6 +222,18 @@ class IndexSettings(Group):
     )
     delay_ms: int = Field(
         300, ge=0, le=60_000, description="Debounce: wait this long for more messages before indexing."
+    )
+
+
+class WebhookSettings(Group):
+    """Deliveries to webhooks."""
+
+    allow_private: bool = Field(
+        False, description="Let webhooks lead to private addresses, and by http; for programs of your own."
+    )
+    timeout_seconds: float = Field(10, gt=0, le=120, description="Time limit for one try of a delivery.")
+    max_attempts: int = Field(
+        16, ge=1, le=100, description="A delivery that has failed this often is set aside as dead."
     )
 
 

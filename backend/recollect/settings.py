@@ -26,6 +26,7 @@ from pydantic_settings import (
 from recollect.errors import HomeUnusable
 from recollect.failpoints import FailPoints
 from recollect.setting_groups import (
+    ChatSettings,
     EmbeddingSettings,
     Group,
     IndexSettings,
@@ -35,6 +36,7 @@ from recollect.setting_groups import (
     QuotaSettings,
     StrategiesSettings,
     VaultSettings,
+    WebhookSettings,
 )
 
 PREFIX = "RECOLLECT_"
@@ -91,35 +93,6 @@ class LlmSettings(TasksSettings):
     discover: bool = Field(True, description="If no backend is configured, use one running on this machine.")
 
 
-class ChatSettings(Group):
-    """Prompt size and timeouts of chats."""
-
-    max_turns: int = Field(
-        80, ge=2, le=100_000, description="Most messages in a prompt; at the limit the older half is dropped."
-    )
-    answer_seconds: float = Field(
-        600, gt=0, le=86_400, description="Time limit for an answer; what has arrived by then is kept."
-    )
-    orphan_seconds: float = Field(
-        10, ge=0, le=86_400, description="How long an answer continues after its client has disconnected."
-    )
-    rewrite_seconds: float = Field(
-        1.5, gt=0, le=60, description="Time limit for the model to rewrite a follow-up question for recall."
-    )
-    recall_seconds: float = Field(
-        1, gt=0, le=60, description="Time limit for recall; after it, the model answers without memories."
-    )
-    incognito_hours: float = Field(
-        24, gt=0, le=8784, description="An incognito thread is forgotten after this long without a message."
-    )
-    connect_seconds: float = Field(3, gt=0, le=60, description="Time limit for connecting to a model server.")
-    first_token_seconds: float = Field(120, gt=0, le=3600, description="Time limit for the first token.")
-    stall_seconds: float = Field(60, gt=0, le=3600, description="Time limit between two pieces of an answer.")
-    allow_private_images: bool = Field(
-        False, description="Allow images by http: and from addresses of this machine and its network."
-    )
-
-
 class Settings(BaseSettings):
     """All of Recollect's settings."""
 
@@ -171,6 +144,7 @@ class Settings(BaseSettings):
     vault: VaultSettings = VaultSettings()
     limits: LimitSettings = LimitSettings()
     quotas: QuotaSettings = QuotaSettings()
+    webhooks: WebhookSettings = WebhookSettings()
     fail_point: str | None = Field(
         None,
         description="For crash tests: kill the process at this step, or when it is reached the n-th time (name:n).",

@@ -41,8 +41,8 @@ from recollect.service.chat.rewrite import Rewriter
 from recollect.service.coordination import no_progress
 from recollect.service.recall.search import Search
 from recollect.service.recall.verify import meaning_problem
-from recollect.setting_groups import StrategiesSettings
-from recollect.settings import ChatSettings, LlmSettings, Settings
+from recollect.setting_groups import ChatSettings, StrategiesSettings
+from recollect.settings import LlmSettings, Settings
 
 _IN_PROCESS = "http://127.0.0.1"
 _DEFAULT = Weights()

@@ -88,6 +88,7 @@ SUMMARY = "summary"
 PEOPLE = "people"
 ENTRIES = "entries"
 DELETIONS = "deletions"
+DELIVERY = "delivery"
 WRITES_FILES = (TRANSCRIBE, PURGE, TRANSCRIPT_EDITS, PEOPLE, ENTRIES, DELETIONS)
 """Kinds that change the vault."""
 
@@ -110,6 +111,11 @@ def people_lane(path: str) -> str:
 def entries_lane(path: str) -> str:
     """The lane in which one file of entries is written and imported."""
     return f"entries:{path}"
+
+
+def webhook_lane(webhook_id: str) -> str:
+    """The lane in which deliveries to one webhook are tried first. Webhooks of a space take turns, as owners do."""
+    return f"webhook:deliveries/to/{webhook_id}"
 
 
 def chat_lane(thread_key: str) -> str:

@@ -71,11 +71,22 @@ class Addresses:
                     f"{place}: too many hosts are being looked up: try again", field=place
                 ) from None
 
+    async def addresses_of(self, url: str, user: Hashable) -> Sequence[str]:
+        """Addresses to connect to for a URL, none of them inside; empty for a name that is not known.
+
+        Raises ValueError, which says why, for a URL that may not be followed, and TooMuchQueued as `check` does.
+        """
+        ends = asyncio.get_running_loop().time() + self._seconds
+        if not (host := self._named_host(url) or _host_of(url)):
+            raise ValueError("must name a host")
+        literal = _literal(host)
+        return [str(literal)] if literal is not None else await self._look_up(host, user, ends)
+
     def _named_host(self, url: str) -> str | None:
         is_allowed = self._allow_private and url.lower().startswith(("http://", "https://"))
         return None if is_allowed else _named_host(url)
 
-    async def _look_up(self, host: str, user: Hashable, ends: float) -> None:
+    async def _look_up(self, host: str, user: Hashable, ends: float) -> Sequence[str]:
         while (before := self._under_way.get(user)) is not None:
             if not await _is_done(before, ends):
                 raise ValueError(_TOO_SLOW)
@@ -91,8 +102,11 @@ class Addresses:
             raise TooMuchQueued
         if not is_done:
             raise ValueError(_TOO_SLOW)
-        if not all(_is_outside(ipaddress.ip_address(address.partition("%")[0])) for address in job.result()):
+        found = job.result()
+        outside = (_is_outside(ipaddress.ip_address(each.partition("%")[0])) for each in found)
+        if not self._allow_private and not all(outside):
             raise ValueError(_INSIDE)
+        return found
 
 
 async def _is_done(looking: asyncio.Future[Sequence[str]], ends: float) -> bool:
@@ -143,6 +157,15 @@ def _named_host(url: str) -> str | None:
     if "." not in host or host.endswith(_INSIDE_NAMES) or _NUMBER.fullmatch(host.rpartition(".")[2]):
         raise ValueError(_INSIDE)
     return host
+
+
+def _host_of(url: str) -> str:
+    if _UNSAFE.search(url) or len(url) > _LONGEST:
+        raise ValueError("must not hold spaces, control characters or backslashes, nor be too long")
+    parts = urlsplit(url)
+    if "@" in parts.netloc or parts.port == 0:
+        raise ValueError("must not name a user, nor port 0")
+    return parts.hostname or ""
 
 
 def _literal(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:

@@ -48,7 +48,9 @@ class JobEngine:
         stop_seconds: float,
         fail_points: FailPoints,
         jitter: Callable[[], float] = random.random,
+        patience: Mapping[str, tuple[int, int]] = {},
     ) -> None:
+        """`patience` of a kind: how many attempts it has instead, and the longest delay between them in ms."""
         self._store = store
         self.get, self.list_jobs = store.get, store.list_jobs
         self.counts, self.in_trouble = store.counts, store.in_trouble
@@ -59,6 +61,7 @@ class JobEngine:
         self._stop_seconds = stop_seconds
         self._fail_points = fail_points
         self._jitter = jitter
+        self._patience = patience
         self._pools: Pools = ()
         self._running: dict[int, tuple[Job, asyncio.Task[None]]] = {}
         self._dispatcher: asyncio.Task[None] | None = None
@@ -328,7 +331,8 @@ class JobEngine:
         self.failed += 1
         attempts = job.attempts + 1
         reason = f"{type(error).__name__}: {error}"
-        if attempts >= self._max_attempts or isinstance(error, GivenUp):
+        most, longest = self._patience.get(job.kind, (self._max_attempts, _LONGEST_DELAY_MS))
+        if attempts >= most or isinstance(error, GivenUp):
             _log.error("job %d (%s) is dead after %d attempts: %s", job.job_id, job.kind, attempts, reason)
             with self._outage_logged(job):
                 await self._store.give_up(job, attempts=attempts, error=reason)
@@ -336,7 +340,7 @@ class JobEngine:
             _log.warning(
                 "job %d (%s) failed, attempt %d: %s", job.job_id, job.kind, attempts, reason, exc_info=error
             )
-            delay = self._jittered(min(_LONGEST_DELAY_MS, _FIRST_DELAY_MS * 2 ** min(attempts, 20)))
+            delay = self._jittered(min(longest, _FIRST_DELAY_MS * 2 ** min(attempts, 20)))
             await self._put_back(job, self._clock() + delay, attempts=attempts, error=reason)
 
     async def _put_back(self, job: Job, run_at: int, *, attempts: int, error: str | None) -> None:

@@ -98,9 +98,8 @@ async def rebuild_home(
         fail_points = FailPoints(settings.fail_point)
         new_path = settings.journal_path.with_name(settings.journal_path.name + ".rebuilding")
         _remove_journal(new_path)
-        database = Database(new_path)
+        database, vault = Database(new_path), Vault(settings.vault_path)
         await database.open()
-        vault = Vault(settings.vault_path)
         await vault.open(expected=False)
         importer, ledger = SqlImporter(database, clock=now_ms), Ledger(settings.home / LEDGER)
         remembered = await ledger.read()
@@ -117,6 +116,7 @@ async def rebuild_home(
             old.closed_at = now_ms() if remembered.a_key_existed else old.closed_at
         ledger.append([line for line in remembered.lines() if line not in known])
         await importer.add_keys(old.keys, old.closed_at)
+        await importer.copy_webhooks(settings.journal_path)
         await database.close()
         if report.turns < old.turns:
             raise HomeUnusable(

@@ -22,8 +22,8 @@ from tests.stress.utils import SIGKILLED, covered, used_until_killed, verified
 
 BATCH = 3
 BY_COMMAND = tuple(name for name in FAIL_POINTS if name.startswith(("rebuild.", "restore.", "upgrade.")))
-BY_IMPORT = ("import.added",)
-"""The step of `test_imports.py`."""
+BY_IMPORT = ("import.added", "webhook.sent")
+"""The steps of `test_imports.py` and `test_webhooks.py`."""
 BY_INDEX = tuple(name for name in FAIL_POINTS if name.startswith(("index.", "reindex.")))
 """The steps of `test_index_kills.py`."""
 BY_EDIT = tuple(name for name in FAIL_POINTS if name.startswith("edits."))

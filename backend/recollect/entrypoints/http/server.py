@@ -53,6 +53,7 @@ from recollect.entrypoints.http.routes import (
     people,
     threads,
     web,
+    webhooks,
 )
 from recollect.errors import HomeUnusable, RecollectError
 from recollect.infra.addresses import is_loopback
@@ -98,6 +99,7 @@ def create_api() -> FastAPI:
         supermemory,
         people,
         operations,
+        webhooks,
         web,
     ):
         api.include_router(door.router)

@@ -18,6 +18,7 @@ from recollect.domain.chat import (
 from recollect.domain.history_matching import EXAMPLE
 from recollect.domain.job import JobSpec
 from recollect.domain.model import JsonObject, Status, Thread, ThreadRef, Turn
+from recollect.domain.webhook import TURN_ENDED
 from recollect.infra.journal.chat_rows import (
     OPEN_TURNS,
     accept,
@@ -47,12 +48,14 @@ from recollect.infra.journal.rows import (
     IS_THREAD,
     THREAD_PK,
     NewJob,
+    earliest,
     named_rows,
     queue_jobs,
     thread_columns,
     turn_of,
 )
 from recollect.infra.journal.turns import queue_boundary_and_transcript, transcript_job
+from recollect.infra.journal.webhooks import announce_of_user
 
 WAITS_ON = "UPDATE threads SET closes_at = ? WHERE pk = ? AND closes_at IS NOT NULL"
 """The quiet period restarts when the answer ends."""
@@ -182,7 +185,10 @@ class SqlChatStore(QueueingStore):
                 set_payload(connection, thread_pk, identity.place_of(turn), payload, detail)
             follow_thread(connection, row)
             connection.execute(WAITS_ON, (now + self._schedule.quiet_ms, thread_pk))
-            return turn, self._queue_jobs(connection, row["unasked"], accepted, jobs, now)
+            due = self._queue_jobs(connection, row["unasked"], accepted, jobs, now)
+            if not accepted.thread.incognito:
+                due = earliest(due, _announce_end(connection, accepted.thread.ref, turn, now))
+            return turn, due
 
         turn = await self._change(finish)
         self._on_change(accepted.thread.ref)
@@ -319,7 +325,15 @@ class SqlChatStore(QueueingStore):
             if not row["incognito"]:
                 thread = ThreadRef(row["space"], row["user_id"], row["thread_id"])
                 due = queue_boundary_and_transcript(connection, thread, 0, now, self._schedule)
+                if turn.role == "assistant":
+                    due = earliest(due, _announce_end(connection, thread, replace(turn, status=status), now))
         return len(open_turns), due
+
+
+def _announce_end(connection: sqlite3.Connection, thread: ThreadRef, turn: Turn, now: int) -> int | None:
+    told: JsonObject = {"thread_id": thread.thread_id, "turn_id": turn.turn_id, "message_id": turn.message_id}
+    told |= {"status": turn.status, "model": turn.model}
+    return announce_of_user(connection, TURN_ENDED, thread.space, thread.user_id, told, now)
 
 
 def _left_alone(receipt: JsonObject | None) -> str | None:

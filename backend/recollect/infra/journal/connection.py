@@ -20,6 +20,10 @@ T = TypeVar("T")
 _AT_ONCE = 4
 
 
+class WriterConnection(sqlite3.Connection):
+    """Can hold what its transactions look up without a query."""
+
+
 class Readers:
     """What is asked runs as a whole on one of the threads: a question of several statements costs one hop."""
 
@@ -160,7 +164,7 @@ def copy_journal(path: Path, to: Path) -> None:
         os.fsync(copied.fileno())
 
 
-HEAD = "0023"
+HEAD = "0024"
 """The newest revision under migrations/versions; a test holds the two against each other."""
 OLDEST = "0014"
 """The first revision under migrations/versions: a journal of an older one has no way up."""

@@ -16,7 +16,7 @@ from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
 
 from recollect.errors import StorageUnavailable, Unavailable
 from recollect.failpoints import FailPoints
-from recollect.infra.journal.connection import Pending, Readers, WriteQueue, upgrade_schema
+from recollect.infra.journal.connection import Pending, Readers, WriteQueue, WriterConnection, upgrade_schema
 from recollect.infra.journal.rows import rows
 
 T = TypeVar("T")
@@ -123,7 +123,11 @@ class Database:
         self.path.parent.mkdir(parents=True, exist_ok=True)
         try:
             connection = sqlite3.connect(
-                self.path, isolation_level=None, check_same_thread=False, timeout=_BUSY_MS / 1000
+                self.path,
+                isolation_level=None,
+                check_same_thread=False,
+                timeout=_BUSY_MS / 1000,
+                factory=WriterConnection,
             )
             try:
                 self._prepare_writer(connection)

@@ -16,6 +16,8 @@ from recollect.domain.entries.entry import (
     EntryChange,
     EntryReceipt,
     KnownEntry,
+    is_agents,
+    owner_words,
     statement_key,
 )
 from recollect.domain.entries.links import LINKED_KINDS, origin_ids
@@ -29,8 +31,9 @@ from recollect.domain.forgetting import (
 )
 from recollect.domain.identity import thread_key, turn_number
 from recollect.domain.job import DELETIONS, TRANSCRIBE, entries_lane, vault_lane
-from recollect.domain.model import ThreadRef
+from recollect.domain.model import JsonObject, ThreadRef
 from recollect.domain.paths import is_entry_path
+from recollect.domain.webhook import FORGOTTEN, MEMORY_MADE
 from recollect.errors import Conflict
 from recollect.infra.journal import entry_rows as places
 from recollect.infra.journal.entry_rows import (
@@ -50,11 +53,13 @@ from recollect.infra.journal.forget.prompts import end_quoting_epochs, settle_en
 from recollect.infra.journal.rows import (
     THREAD_PK,
     NewJob,
+    earliest,
     named_rows,
     queue_jobs,
     rows,
     thread_columns,
 )
+from recollect.infra.journal.webhooks import announce, has_webhooks
 
 ADD_HISTORY = """
 INSERT INTO entry_history (entry_pk, revision, entry_json, actor, cause, at) VALUES (?, ?, ?, ?, ?, ?)"""
@@ -93,6 +98,7 @@ class EntryWriter:
     _touched: set[str] = field(default_factory=set)
     _deleted: list[KnownEntry] = field(default_factory=list)
     """What a person deletes is forgotten to the last byte."""
+    _made: list[KnownEntry] = field(default_factory=list)
     _left: set[tuple[str, str]] = field(default_factory=set)
     _relinked: set[tuple[ThreadRef, str]] = field(default_factory=set)
     """Threads and their memcells whose links to memories change."""
@@ -137,6 +143,7 @@ class EntryWriter:
         path = places.new_place(self.connection, known)
         ((pk,),) = self.connection.execute(INSERT_ENTRY, row_of(known, path, self.now)).fetchall()
         put_sources(self.connection, pk, known)
+        self._made.append(known)
         if self.change.actor in ("person", "undo"):
             self._undelete(known)
         self._relink(known)
@@ -291,9 +298,25 @@ class EntryWriter:
         if self._deleted:
             jobs.append(self._forgetting())
         if jobs:
-            first = queue_jobs(self.connection, jobs, self.now)
-            due = first if due is None else min(due, first)
-        return due
+            due = earliest(due, queue_jobs(self.connection, jobs, self.now))
+        return earliest(due, *self._announced())
+
+    def _announced(self) -> list[int | None]:
+        """To webhooks. What an agent learned is of no single user."""
+        if not has_webhooks(self.connection):
+            return []
+        space, owner = self.change.space, self.change.owner
+        user_id = None if is_agents(owner) else self._user_id([*self._made, *self._deleted])
+        whose: JsonObject = {"user_id": user_id, "owner": owner_words(owner)}
+        events: list[tuple[str, JsonObject]] = [
+            (MEMORY_MADE, {"entry_id": known.entry_id, "kind": known.kind}) for known in self._made
+        ]
+        if self._deleted:
+            gone = [known.entry_id for known in self._deleted]
+            events.append((FORGOTTEN, {"what": "memories", "entry_ids": gone}))
+        return [
+            announce(self.connection, event, space, owner, whose | told, self.now) for event, told in events
+        ]
 
     def _forgetting(self) -> NewJob:
         """Prompts that held the words end now; what else may hold them is looked through by this job."""
@@ -302,12 +325,12 @@ class EntryWriter:
         paths = tuple(dict.fromkeys(known.path for known in self._deleted if known.path))
         quoting = end_quoting_epochs(self.connection, space, None, ids)
         derived = Derived({owner: ids}, paths)
-        task = Task(space, self._user_id(), "", (), derived, self.now, tuple(quoting))
+        task = Task(space, self._user_id(self._deleted), "", (), derived, self.now, tuple(quoting))
         return settle_entries_job(task, owner, self.now)
 
-    def _user_id(self) -> str:
+    def _user_id(self, entries: Sequence[KnownEntry]) -> str:
         """Whose words they were; by the folder's name where no source tells."""
-        users = (source.user_id for known in self._deleted for source in known.sources)
+        users = (source.user_id for known in entries for source in known.sources)
         return next(users, self.change.owner.rpartition("/")[2])
 
 

@@ -2,7 +2,9 @@
 
 import sqlite3
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import replace
+from pathlib import Path
 
 from recollect.domain.access import ApiKey
 from recollect.domain.boundary import BoundaryRules
@@ -21,6 +23,7 @@ from recollect.infra.journal.forget.prompts import ADD_TOMBSTONE
 from recollect.infra.journal.keys import ADD_KEY, CLOSE, key_row
 from recollect.infra.journal.rows import NewJob, insert_rows, named_rows, queue_jobs
 from recollect.infra.journal.turns import INSERT_TURNS, insert_thread, turn_row
+from recollect.infra.journal.webhooks import ADD_WEBHOOK, WEBHOOK_COLUMNS
 from recollect.infra.ledger import Ledger
 
 
@@ -102,6 +105,17 @@ class SqlImporter(FileVersions):
             connection.executemany(ADD_KEY, [key_row(key, secret_hash) for key, secret_hash in keys])
             if closed_at is not None:
                 connection.execute(CLOSE, (closed_at,))
+
+        await self._database.write(work)
+
+    async def copy_webhooks(self, journal: Path) -> None:
+        """From the journal that this one replaces, where there is one."""
+
+        def work(connection: sqlite3.Connection) -> None:
+            if journal.exists():
+                with closing(sqlite3.connect(journal)) as replaced:
+                    found = replaced.execute(f"SELECT {WEBHOOK_COLUMNS} FROM webhooks").fetchall()
+                connection.executemany(ADD_WEBHOOK, found)
 
         await self._database.write(work)
 

@@ -38,7 +38,7 @@ UPDATE jobs SET state = 'running', claims = claims + 1, leased_until = ? WHERE p
 
 BACKLOG = """
 SELECT space, user_id FROM jobs
-WHERE state = 'queued' AND run_at <= ? AND user_id IS NOT NULL GROUP BY space, user_id HAVING count(*) >= ?"""
+WHERE state = 'queued' AND run_at <= ? AND user_id IS NOT NULL AND kind != 'delivery' GROUP BY space, user_id HAVING count(*) >= ?"""
 
 NEXT_DUE = f"""
 SELECT run_at FROM jobs j INDEXED BY jobs_due

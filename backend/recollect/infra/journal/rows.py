@@ -178,12 +178,16 @@ def queue_jobs(connection: sqlite3.Connection, jobs: Sequence[NewJob], now: int)
     new = [
         (
             job.kind, job.lane, job.dedupe, job.space, job.thread and job.thread.user_id,
-            job.thread and job.thread.thread_id, job.payload_json, job.run_at, now,
+            (job.thread and job.thread.thread_id) or None, job.payload_json, job.run_at, now,
         )
         for job in jobs
     ]  # fmt: skip
     insert_rows(connection, QUEUE_JOBS, new, UNLESS_QUEUED)
     return min(job.run_at for job in jobs)
+
+
+def earliest(*due: int | None) -> int | None:
+    return min((each for each in due if each is not None), default=None)
 
 
 def queued_job_id(connection: sqlite3.Connection, job: NewJob) -> int:

@@ -7,6 +7,7 @@ import shutil
 import sqlite3
 import tarfile
 import threading
+from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -227,10 +228,16 @@ class TestOverAJournal:
         made = recollect_json(home, "keys", "create", "--scopes", "read", "--expires", "90d")
         recollect(home, "keys", "revoke", made["key_id"])
         kept = recollect_json(home, "keys", "list")
+        webhook = ("wh_1", "default", "ann", "https://hooks.example/x", "s", "forgotten", 1)
+        with sqlite3.connect(home / "journal.db") as journal:
+            journal.execute("INSERT INTO webhooks VALUES (?, ?, ?, ?, ?, ?, ?)", webhook)
+        journal.close()
         before = {path: path.read_bytes() for path in home.glob("vault/**/*.md")}
         recollect_json(home, "rebuild")
         assert recollect_json(home, "keys", "list") == kept
         assert (kept["closed"], kept["keys"][0]["scopes"]) == (True, ["read"])
+        with closing(sqlite3.connect(home / "journal.db")) as journal:
+            assert journal.execute("SELECT * FROM webhooks").fetchall() == [webhook]
         assert {path: path.read_bytes() for path in home.glob("vault/**/*.md")} == before
 
     @pytest.mark.parametrize("place", ["header", "middle"])

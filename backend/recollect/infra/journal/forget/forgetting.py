@@ -11,6 +11,7 @@ from recollect.domain.model import ThreadRef
 from recollect.domain.paths import is_note, owner_folder, transcript_path
 from recollect.domain.strategy import STRATEGY
 from recollect.domain.vault_file import EMPTY
+from recollect.domain.webhook import FORGOTTEN
 from recollect.infra.journal.database import write_transaction
 from recollect.infra.journal.entry_changes import forget_entries_of
 from recollect.infra.journal.entry_rows import SELECT_ENTRIES, known_of
@@ -29,19 +30,25 @@ from recollect.infra.journal.forget.prompts import (
 from recollect.infra.journal.forget.turns import clear_title, forget_some, title_job, to_forget, whose_prompts
 from recollect.infra.journal.jobs import QueueingStore
 from recollect.infra.journal.rows import IS_THREAD, NewJob, named_rows, queue_jobs, thread_columns
+from recollect.infra.journal.webhooks import announce_of_user, drop_deliveries, load_webhooks
 
 
 def forget_thread(
     connection: sqlite3.Connection, thread: ThreadRef, now: int, memories: Memories = "all"
 ) -> tuple[int, int]:
     """Forget a thread with its turns. Returns how many turns, and when the purge is due."""
-    (pk,) = thread_columns(connection, thread)
+    pk, incognito = thread_columns(connection, thread, "pk, incognito")
     if memories != "all":
         keep_derived(connection, thread, now, edited_only=memories == "made")
     derived = forget_derived(connection, thread, None, now)
     count, quoting = _forget_thread(connection, pk, thread, derived)
     task = Task(*thread, None, derived, now, tuple(quoting))
-    return count, queue_purge(connection, task, now)
+    due = queue_purge(connection, task, now)
+    drop_deliveries(connection, *thread)
+    if not incognito:
+        told = {"what": "thread", "thread_id": thread.thread_id, "entry_ids": derived.ids}
+        announce_of_user(connection, FORGOTTEN, thread.space, thread.user_id, told, now)
+    return count, due
 
 
 def forget_user(connection: sqlite3.Connection, space: str, user_id: str, now: int) -> tuple[Forgotten, int]:
@@ -65,6 +72,8 @@ def forget_user(connection: sqlite3.Connection, space: str, user_id: str, now: i
     due = queue_user_purge(connection, task, now)
     if threads or unsourced:
         due = min(due, queue_overwriting(connection, space, now))
+    announce_of_user(connection, FORGOTTEN, space, user_id, {"what": "user"}, now)
+    drop_deliveries(connection, space, user_id)
     return Forgotten(turns, sum(map(len, gone)) + unsourced, len(threads)), due
 
 
@@ -186,7 +195,9 @@ class SqlForgetting(QueueingStore):
         )
         for row in found:
             self._on_forget(ThreadRef(space, user_id, row["thread_id"]))
-        return await self._change(lambda connection: forget_user(connection, space, user_id, self._clock()))
+        gone = await self._change(lambda connection: forget_user(connection, space, user_id, self._clock()))
+        await self._database.write(load_webhooks)
+        return gone
 
     async def forget_note(self, space: str, user_id: str, path: str, digest: str) -> None:
         """It is not known any more, and no prompt quotes it; the jobs that follow remove that version of its file.
@@ -205,6 +216,7 @@ class SqlForgetting(QueueingStore):
                 retire_version(connection, note, digest)
                 end_quoting_epochs(connection, space, user_id, [], note=note)
                 due = queue_note_purge(connection, task, note, digest, now)
+            announce_of_user(connection, FORGOTTEN, space, user_id, {"what": "note"}, now)
             return due
 
         await self._queue(forget)

@@ -20,6 +20,7 @@ from recollect.domain.identity import (
 )
 from recollect.domain.job import TITLE, chat_lane
 from recollect.domain.model import ThreadRef, Turn
+from recollect.domain.webhook import FORGOTTEN
 from recollect.errors import Conflict, NotFound
 from recollect.infra.journal.forget.entries import forget_derived
 from recollect.infra.journal.forget.prompts import add_tombstones, end_epochs, end_quoting_epochs, queue_purge
@@ -32,6 +33,7 @@ from recollect.infra.journal.rows import (
     thread_columns,
     turn_of,
 )
+from recollect.infra.journal.webhooks import announce_of_user
 
 _word = re.compile(r"\w+")
 _ideographs = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]{2,}")
@@ -155,7 +157,10 @@ def forget_some(
         titled,
     )
     due = queue_purge(connection, task, now, rewritten=[*places, *moved])
-    return Forgotten(len(turns), len(derived), turn_ids=tuple(turn.turn_id for turn in turns)), due
+    forgotten = tuple(turn.turn_id for turn in turns)
+    told = {"what": "turns", "thread_id": ref.thread_id, "turn_ids": forgotten, "entry_ids": derived.ids}
+    announce_of_user(connection, FORGOTTEN, ref.space, ref.user_id, told, now)
+    return Forgotten(len(turns), len(derived), turn_ids=forgotten), due
 
 
 def to_forget(
