@@ -11,6 +11,7 @@ import { Coverage } from "./coverage.js";
 import { IndexSize } from "./index_size.js";
 import { Jobs } from "./jobs.js";
 import { useWatched } from "./watched.js";
+import { Webhooks } from "./webhooks.js";
 
 const STATUS = {
   ok: { title: "All is well", kind: "good", icon: "check" },
@@ -31,6 +32,7 @@ export default function HealthPage() {
     <${Coverage} scope=${scope} />
     <${Cache} scope=${scope} />
     <${Jobs} scope=${scope} />
+    <${Webhooks} scope=${scope} />
     <${Backends} />
     ${chooses && html`<${IndexSize} />`}
   </div>`;

@@ -26,6 +26,12 @@ def test_coverage_models_and_index_are_shown(site: Site, visit: Visits) -> None:
         re.compile(r"\d+(\.\d)? (bytes|kB|MB) in \d+ files")
     )
     expect(page.get_by_role("region", name="Jobs")).to_contain_text("Nothing waits.")
+    url = "https://93.184.216.34/hook"
+    # Nothing of this user's is forgotten: nothing is sent.
+    made = site.post("webhooks", user_id="hanna", url=url, secret="s", events=["forgotten"])
+    webhooks = page.get_by_role("region", name="Webhooks")
+    expect(webhooks).to_contain_text(f"{url}hanna: forgottenNothing was to be delivered yet.")
+    site.client.delete(f"/api/v1/webhooks/{made['webhook_id']}").raise_for_status()
 
 
 def test_the_cache_hit_rate_is_a_plot_of_every_answer(site: Site, model: StandInModel, visit: Visits) -> None:
