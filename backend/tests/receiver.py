@@ -14,7 +14,10 @@ Json = dict[str, Any]
 
 
 class Receiver:
-    """`accepts` says of each try, by its number from 0 on and what it tells, whether it is answered with 200."""
+    """`accepts` says of each try, by a number and what it tells, whether it is answered with 200.
+
+    The number grows by one from one delivery to the next, and from one try of a delivery to its next.
+    """
 
     def __init__(self, accepts: Callable[[int, Json], bool] = lambda number, told: True) -> None:
         self.accepted: list[Json] = []
@@ -66,8 +69,8 @@ class Receiver:
                 self.problems.append("the signature is wrong")
             if (headers["X-Recollect-Id"], time) != (told["id"], str(told["timestamp"])):
                 self.problems.append("headers and body differ")
-            number = self.tries.total()
             self.tries[told["id"]] += 1
+            number = list(self.tries).index(told["id"]) + self.tries[told["id"]]
             if not self._accepts(number, told):
                 return self.status
             self.accepted.append(told)

@@ -175,7 +175,7 @@ def deliver_until_a_kill(folder: Path, receiver: Receiver, webhooks: int, kill_a
 
 
 def half(number: int, told: Json) -> bool:
-    return number % 2 == 1
+    return number % 2 == 0
 
 
 async def test_every_delivery_arrives_through_failures_and_a_kill(tmp_path: Path, impatient: None) -> None:
@@ -198,4 +198,4 @@ def test_200_webhooks_are_told_through_failures_and_a_kill(tmp_path: Path) -> No
             wait_until(lambda: len(set(receiver.ids)) == 200, "all deliveries", seconds=200)
     assert receiver.problems == []
     assert len(receiver.ids) > 200, "doubles, which their ids tell"
-    assert receiver.tries.total() >= 2 * len(receiver.ids) - 1, "half of the tries failed"
+    assert receiver.tries.total() >= len(receiver.ids) + 100, "half of the deliveries failed at first"
