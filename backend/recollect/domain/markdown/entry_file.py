@@ -54,8 +54,8 @@ _SHOWN = (
 )  # fmt: skip
 """Extras of ours that are lines while there are fewer than three, in this order; the rest is in the comment."""
 _OURS = (
-    *_SHOWN, "subject", "category", "edited", "corrected", "profile", "replaces", "cases", "tools", "user", "basis",
-    "cell",
+    *_SHOWN, "subject", "category", "edited", "corrected", "said", "profile", "replaces", "cases", "tools", "user",
+    "basis", "cell",
 )  # fmt: skip
 HIDDEN = frozenset(["by", *_OURS])
 """What the comment of an entry may hold."""

@@ -67,7 +67,7 @@ def print_table(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> Non
 
     console = Console(highlight=False)
     in_pipe = not console.is_terminal and "COLUMNS" not in os.environ
-    texts = [["" if cell is None else str(cell) for cell in row] for row in rows]
+    texts = [["" if cell is None else str(cell).replace("\t", " ") for cell in row] for row in rows]
     if in_pipe:
         texts = [[" ".join(cell.splitlines()) for cell in row] for row in texts]
     *fixed, last = (max(map(cell_len, column)) for column in zip(columns, *texts, strict=True))

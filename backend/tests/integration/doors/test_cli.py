@@ -101,7 +101,7 @@ def test_a_table_in_a_pipe_is_as_wide_as_it_must_be(
 ) -> None:
     monkeypatch.delenv("COLUMNS", raising=False)
     columns = tuple(f"column {number}" for number in range(20))
-    rows = [(*(f"cell {row}.{number}" for number in range(19)), "word\n" * 30) for row in range(2)]
+    rows = [(*(f"cell {row}.{number}" for number in range(19)), "a\tword\n" * 30) for row in range(2)]
     render.print_table(columns, rows)
     title, *lines = capsys.readouterr().out.splitlines()
     assert [line.split() for line in lines] == [" ".join(row).split() for row in rows]

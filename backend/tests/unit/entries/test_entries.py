@@ -121,7 +121,7 @@ def test_an_entry_is_written_with_what_only_we_need_in_a_comment() -> None:
 def test_an_entry_has_at_most_three_lines_of_ours_and_all_of_a_persons() -> None:
     extra = {
         "subject": "user", "category": "home", "until": "2026-06-01T00:00:00Z", "superseded_by": "fa-9",
-        "mood": "good", "cell": "c-1", "corrected": "2026-05-09T00:00:00Z",
+        "mood": "good", "cell": "c-1", "corrected": "2026-05-09T00:00:00Z", "said": "2026-05-09T00:00:00Z",
     }  # fmt: skip
     entry = replace(MARTA, by="facts · 100 %% true", extra=extra)
     assert render_entry(entry).split("\n\n>")[0].split("\n")[1:] == [
@@ -131,7 +131,7 @@ def test_an_entry_has_at_most_three_lines_of_ours_and_all_of_a_persons() -> None
         "- mood: good",
         (
             '%% by: "facts \\u00b7 100 \\u0025\\u0025 true" · until: 2026-06-01T00:00:00Z · subject: user · '
-            "category: home · corrected: 2026-05-09T00:00:00Z · cell: c-1 %%"
+            "category: home · corrected: 2026-05-09T00:00:00Z · said: 2026-05-09T00:00:00Z · cell: c-1 %%"
         ),
     ]
     for section in (render_entry(entry), render_first_version(entry)):
