@@ -214,7 +214,7 @@ class App(Assembly):
             self.transcriber,
             self.entry_file_store,
             self.people,
-            self.notes,
+            self.vault_sweep.notes,
             self.search.forgetter,
             Rework(self.cell_texts, self.entry_store, self.tuning, self.clock),
             self._upgrade_copies.forget,

@@ -9,22 +9,28 @@ const TAKEN = ["conversations", "messages", "notes", "entities", "relations"];
 
 /** `{importFile, shown}`: resolves when the import is over; what to draw meanwhile, and after it. */
 export function useImport(user) {
-  const [state, setState] = useState(null);
+  const [progress, setProgress] = useState(null);
+  const [reports, setReports] = useState([]);
   const importFile = useCallback(
     async (file) => {
       const { name } = file;
-      setState({ name });
+      setProgress({ name });
       try {
-        setState({ name, report: await imported(user, name, file, (done, total) => setState({ name, done, total })) });
+        const report = await imported(user, name, file, (done, total) => setProgress({ name, done, total }));
+        setReports((before) => [...before, { name, report }]);
       } catch (error) {
-        setState(null);
         toast(error);
+      } finally {
+        setProgress(null);
       }
     },
     [user],
   );
-  const close = () => setState(null);
-  return { importFile, shown: state && html`<${state.report ? Report : Progress} ...${state} onClose=${close} />` };
+  const close = () => setReports(([, ...others]) => others);
+  const [first] = reports;
+  const shown = html`${progress && html`<${Progress} ...${progress} />`}
+    ${first && html`<${Report} key=${reports.length} ...${first} onClose=${close} />`}`;
+  return { importFile, shown };
 }
 
 async function imported(user, name, file, onProgress) {

@@ -32,6 +32,8 @@ _TOO_LONG = ("exceed_context_size_error", "request_too_large")
 """How llama.cpp and Anthropic call it."""
 _LENGTHS = ("input_tokens", "input_text")
 """What vLLM names, which has no code for it."""
+_says_too_long = re.compile(r"prompt is too long|context (?:length|window|size)", re.IGNORECASE).search
+"""The words of Anthropic, SGLang, OpenRouter and others, which have no code for it either."""
 
 
 class RefusedInAnyForm(ModelRefused):
@@ -60,6 +62,8 @@ def code_of(body: Any, status: int | None) -> str | None:
         return "context_length_exceeded"
     if (known := next((code for code in codes if code in CODES_OF_REFUSALS), None)) is not None:
         return str(known)
+    if status in EXTRAS_REFUSED and _says_too_long(str(dict_of(_error_of(body)).get("message", body))):
+        return "context_length_exceeded"
     return {400: "invalid_request", 422: "invalid_request", 413: "context_length_exceeded"}.get(status or 0)
 
 

@@ -32,7 +32,7 @@ from recollect.failpoints import FailPoints
 from recollect.infra.journal.cells import SqlCellTexts
 from recollect.infra.journal.entries import SqlEntryStore
 from recollect.infra.journal.entry_files import SqlEntryFileStore
-from recollect.infra.journal.files import SqlNoteStore, SqlTranscriptStore
+from recollect.infra.journal.files import SqlTranscriptStore
 from recollect.infra.journal.forget.forgetting import SqlForgetting
 from recollect.infra.journal.people import SqlPresetStore
 from recollect.infra.journal.threads import SqlThreadStore
@@ -41,6 +41,7 @@ from recollect.service.coordination import Clock
 from recollect.service.recall.indexer import Indexer
 from recollect.service.recall.words import WordIndexer
 from recollect.service.vault.index_notes import IndexNotes
+from recollect.service.vault.notes import NoteFollower
 from recollect.service.vault.transcripts import Transcriber
 
 
@@ -235,7 +236,7 @@ class Purges:
     transcriber: Transcriber
     entry_files: SqlEntryFileStore
     people: SqlPresetStore
-    notes: SqlNoteStore
+    notes: NoteFollower
     index: IndexForgetter
     rework: Rework
     forget_copies: Callable[[str], Awaitable[None]]
@@ -310,12 +311,13 @@ class Purges:
         for beside in await self.threads.vault.list_files(path.rpartition("/")[0]):
             if copied_path(beside) == path and (copy := await self.threads.vault.look(beside)) is not None:
                 await self.threads.vault.remove_file(beside, frozenset([copy.digest]))
-        found = await self.threads.vault.look(path)
-        is_same = found is not None and found.digest == digest
-        if is_same and await self.notes.is_deleted(path, digest):
-            await self.threads.vault.remove_file(path, frozenset([digest]))
-        if await self.threads.vault.look(path, 1) is None:
-            await self.notes.gone([path])
+        async with self.notes.locks.of(path):  # What is put there again waits until this one is gone.
+            found = await self.threads.vault.look(path)
+            is_same = found is not None and found.digest == digest
+            if is_same and await self.notes.store.is_deleted(path, digest):
+                await self.threads.vault.remove_file(path, frozenset([digest]))
+            if await self.threads.vault.look(path, 1) is None:
+                await self.notes.store.gone([path])
 
     async def _purge_user(self, job: Job) -> None:
         """The index, then the user's folder whole. A second job waits for whoever still worked for the user.
@@ -372,7 +374,7 @@ class Purges:
     async def _forget_entries(self, task: Task) -> None:
         """Entries whose sections are gone from their files go from the index, and from versions kept beside."""
         gone = [path for path in task.derived.paths if await self.threads.vault.look(path, 1) is None]
-        await self.notes.gone(gone)
+        await self.notes.store.gone(gone)
         for owner, ids in task.derived.entries.items():
             await self.index.forget_entries(owner, ids)
             await self._remove_copies_of_entries(owner, ids)

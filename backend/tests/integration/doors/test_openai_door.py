@@ -274,6 +274,17 @@ def test_a_refusal_is_not_tried_again(server: Server, engine: StandInEngine, use
             None,
         ),
         (413, {"type": "request_too_large"}, 400, "context_length_exceeded", None),
+        (
+            400,
+            {
+                "type": "invalid_request_error",
+                "message": "prompt is too long: 208656 tokens > 200000 maximum",
+            },
+            400,
+            "context_length_exceeded",
+            None,
+        ),
+        (400, {"message": "The secret's maximum context length is 9."}, 400, "context_length_exceeded", None),
         (400, {"code": "content_filter", "param": "prompt"}, 400, "content_filter", None),
         (400, {"code": "unsupported_value", "param": "seed"}, 400, "unsupported_value", "seed"),
         (422, {"type": "invalid_request_error", "code": "secret words"}, 400, "invalid_request", None),

@@ -80,6 +80,31 @@ async def test_a_note_that_is_put_again_while_it_is_being_forgotten_stays(tmp_pa
         assert (folder(tmp_path / "home") / "plan.md").read_text() == "one"
 
 
+async def test_a_note_that_is_put_again_in_the_moment_its_file_is_removed_stays(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with opened(tmp_path / "home") as home:
+        await put(home, "plan", "by train")
+        removed, remove = asyncio.Event(), home.app.vault.remove_file
+        again: list[asyncio.Task[None]] = []
+
+        async def remove_slowly(path: str, ours: frozenset[str]) -> str | None:
+            if not again:
+                again.append(asyncio.create_task(put(home, "plan", "by ferry")))
+                await asyncio.wait(again, timeout=0.2)  # As long as it takes where nobody has to wait.
+            kept = await remove(path, ours)
+            removed.set()
+            return kept
+
+        monkeypatch.setattr(home.app.vault, "remove_file", remove_slowly)
+        (await home.client.delete(f"{NOTES}/plan.md", params={"user_id": "ann"})).raise_for_status()
+        await removed.wait()
+        await asyncio.gather(*again)
+        assert await names(home) == ["plan.md"]
+        assert (folder(tmp_path / "home") / "plan.md").read_text(encoding="utf-8") == "by ferry"
+        assert [file.name for file in folder(tmp_path / "home").iterdir()] == ["plan.md"]
+
+
 async def test_a_note_that_a_person_removed_does_not_come_back_by_a_copy(tmp_path: Path) -> None:
     plan = folder(tmp_path / "home") / "plan.md"
     async with opened(tmp_path / "home") as home:

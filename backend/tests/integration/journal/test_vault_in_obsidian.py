@@ -26,7 +26,7 @@ DAYS = (
 """What Ann says each day. Every message but the last is answered."""
 
 _links = re.compile(r"\[\[([^\[\]#|]+)(?:#\^([^\[\]|]+))?(?:\|[^\[\]]*)?\]\]").findall
-_headings = re.compile(r"^(#+ .*)$", re.MULTILINE).findall
+_headings = re.compile(r"^(#+ .*?)(?: \^[A-Za-z0-9-]+)?$", re.MULTILINE).findall
 _block_id = re.compile(r"[A-Za-z0-9-]+").fullmatch
 _quoted = re.compile(r"`(users/[^`]+)`:\n\n```markdown\n(.*?)```", re.DOTALL).findall
 
