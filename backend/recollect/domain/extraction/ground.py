@@ -3,7 +3,8 @@
 A fact or a plan quotes messages of its memcell, one of them a person's, and the quoted words stand there; those of a
 fact not only in what that person pasted. What it replaces or ends was in the prompt. What a statement means is the
 model's business. One guard is more: what only a recalled memory or a summary says is no news, so that a memory that is
-recalled, repeated in an answer and extracted again makes no second one.
+recalled, repeated in an answer and extracted again makes no second one. Where anything was recalled, a question
+supports a fact only by the words that it holds itself.
 """
 
 import re
@@ -13,7 +14,7 @@ from dataclasses import replace
 
 from recollect.domain.extraction.answer import MAX_TITLE, cut_at_sentence
 from recollect.domain.extraction.draft import CellText, Draft, Extraction, Refused
-from recollect.domain.recall.words import is_question, words_in
+from recollect.domain.recall.words import GREEK_MARK, is_question, words_in
 
 NO_TURN = "it cites no message"
 UNKNOWN_TURN = "it cites a message that is not there"
@@ -24,9 +25,13 @@ UNKNOWN_ID = "it names a known fact that is not there"
 ONLY_RECALLED = "only what was recalled says it"
 
 _REPEATED = 0.8
-"""The share of a statement's words that one recalled line holds where the statement repeats that line."""
+"""The share of a statement's words that a line or a question holds where the statement repeats that."""
+_HALF = 0.5
 _pasted = re.compile(r"^[^\S\n]*>[^\n]*(?:\n|\Z)|(`{3,}|~{3,}).*?(?:\1|\Z)", re.DOTALL | re.MULTILINE)
-_sentences = re.compile(r"(?:[^.!?…。！？\n]|(?<=\d)\.|[.!?](?=\S))+[.!?…。！？\n]*\s*").findall  # noqa: RUF001
+_ENDS = ".!?…。！？؟۔।։\u037e\n"  # noqa: RUF001
+_sentences = re.compile(
+    rf"(?:(?!{GREEK_MARK})[^{_ENDS}]|(?<=\d)\.|[.!?](?=\S))+(?:[{_ENDS}]|{GREEK_MARK})*\s*"
+).findall
 
 
 def ground(extraction: Extraction, cell: CellText, known: Mapping[str, str] | None = None) -> Extraction:
@@ -101,6 +106,8 @@ def _news(draft: Draft, recalled: "Recalled") -> Draft | None:
     """
     if draft.kind == "episodes":
         return _told_now(draft, recalled)
+    if draft.kind == "facts" and recalled.answers_a_question(draft):
+        return None
     is_change = bool(draft.replaces or draft.ends) and recalled.people_state_something(draft.turn_ids)
     return draft if is_change or not recalled.alone_says(draft.text, draft.turn_ids) else None
 
@@ -111,16 +118,30 @@ class Recalled:
     def __init__(self, cell: CellText) -> None:
         self._lines = [frozenset(words_in(line)) for line in sorted(set(cell.recalled.splitlines()))]
         self._names = frozenset(words_in(f"{cell.user_id} {cell.user_name}"))
-        self._stated = {
-            turn.turn_id: frozenset(words_in(_stated(turn.content)))
-            for turn in cell.turns
-            if turn.role == "user" and self._lines
-        }
+        people = [turn for turn in cell.turns if turn.role == "user" and self._lines]
+        self._parts = {turn.turn_id: _stated_and_asked(turn.content) for turn in people}
+        self._stated = {turn_id: frozenset(words_in(stated)) for turn_id, (stated, _) in self._parts.items()}
         self._senders = {turn.turn_id: frozenset(words_in(turn.sender_id)) for turn in cell.turns}
 
     def people_state_something(self, turn_ids: Iterable[str]) -> bool:
         """Whether people did more in these turns than ask."""
         return not self._lines or any(self._stated.get(turn_id) for turn_id in turn_ids)
+
+    def answers_a_question(self, draft: Draft) -> bool:
+        """Whether people's quoted words only ask, and more than they ask is in the statement."""
+        quotes = [
+            (quote.turn_id, folded(quote.words)) for quote in draft.quotes if quote.turn_id in self._parts
+        ]
+        parts = {turn_id: tuple(map(folded, self._parts[turn_id])) for turn_id, _ in quotes}
+        if not quotes or any(words in parts[at][0] or words not in parts[at][1] for at, words in quotes):
+            return False
+        words = frozenset(words_in(draft.text))
+        own = self._names.union(
+            *(words_in(self._parts[each][1]) for each in parts), *(self._senders[each] for each in parts)
+        )
+        share = len(words & own) / max(1, len(words))
+        is_recalled = any(words & line - own for line in self._lines)
+        return share < (_REPEATED if is_recalled else _HALF)
 
     def alone_says(self, text: str, turn_ids: Iterable[str]) -> bool:
         """One of its lines holds nearly all words of the text, and more of them than people said in these turns."""
@@ -134,9 +155,13 @@ class Recalled:
         return most >= _REPEATED * len(words) and most > len(words & own)
 
 
-def _stated(text: str) -> str:
-    """A text without its questions: who asks for something does not say it."""
-    return "".join(each for each in _sentences(text) if not is_question(each))
+def _stated_and_asked(text: str) -> tuple[str, str]:
+    """A text without its questions, and these: who asks for something does not say it."""
+    sentences: list[str] = _sentences(text)
+    stated, asked = (
+        "".join(each for each in sentences if is_question(each) == asks) for asks in (False, True)
+    )
+    return stated, asked
 
 
 def _told_now(draft: Draft, recalled: Recalled) -> Draft | None:

@@ -233,6 +233,9 @@ _QUESTION_MARKS = "?\uff1f\u061f\u203d\u2047\u2048\u2049\u037e\u1367\u1945\u2e2e
 _ENDS = f".!\u3002\uff01\u06d4\u0964{_QUESTION_MARKS}"
 # The Armenian mark stands within the word that is asked about.
 _question_mark = re.compile(f"[{_QUESTION_MARKS}\u055e]").search
+GREEK_MARK = "(?<=[\u0370-\u03ff\u1f00-\u1fff]);"
+"""Greek asks with a semicolon."""
+_greek_mark = re.compile(f"{GREEK_MARK}(?!\\w)").sub
 _sentences = re.compile(f"[^{_ENDS}]+[{_ENDS}]*").findall
 _clauses = re.compile(f"[^{_ENDS}\n,;:\uff0c\u3001\u060c\uff1b]+[{_ENDS}]*").findall
 _instruction = re.compile(
@@ -253,14 +256,20 @@ _LOOKED_AT = 4_000
 
 
 def is_question(text: str) -> bool:
-    return _question_mark(text, 0, _LOOKED_AT) is not None
+    return _question_mark(_beginning(text)) is not None
+
+
+def _beginning(text: str) -> str:
+    """As much of a text as is looked at, with one sign for each mark."""
+    text = text[:_LOOKED_AT]
+    return text if text.isascii() else _greek_mark("\u037e", text)
 
 
 def question_share(text: str) -> float:
     """How much of a text asks, from 0 to 1."""
     if not is_question(text):
         return 0.0
-    sentences: list[str] = _sentences(text[:_LOOKED_AT])
+    sentences: list[str] = _sentences(_beginning(text))
     asking = sum(len(sentence) for sentence in sentences if _question_mark(sentence))
     return asking / max(1, sum(map(len, sentences)))
 
@@ -269,7 +278,7 @@ def only_asks(text: str) -> bool:
     """Whether every sentence is a question, and no more than a word or two stand beside the clause that asks."""
     if not is_question(text):
         return False
-    sentences: list[str] = _sentences(text[:_LOOKED_AT])
+    sentences: list[str] = _sentences(_beginning(text))
     if any(_any_word(sentence) and not _question_mark(sentence) for sentence in sentences):
         return False
     return mostly_asks(text)
@@ -285,7 +294,7 @@ def mostly_asks(text: str) -> bool:
 
 def asking_and_telling(text: str) -> tuple[list[str], list[str]]:
     """The clauses of a text that end with a question mark, and all others. Of a long text, those of its beginning."""
-    clauses: list[str] = _clauses(text[:_LOOKED_AT])
+    clauses: list[str] = _clauses(_beginning(text))
     asking = [clause for clause in clauses if _question_mark(clause)]
     telling = [clause for clause in clauses if not _question_mark(clause)]
     return asking, telling

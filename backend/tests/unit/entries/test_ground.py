@@ -102,6 +102,57 @@ def test_who_asks_for_something_does_not_say_it() -> None:
     assert refusal(cell, statement("Ann's name is Ann.", 1)) == ONLY_RECALLED
 
 
+@pytest.mark.parametrize(
+    ("recalled", "question", "fact"),
+    [
+        ("Ann wohnt in Porto.", "Wo wohne ich?", "Ann lebt in Porto."),
+        ("Ann habite à Porto.", "Où est-ce que j'habite ?", "Ann vit à Porto."),
+        ("安住在波尔图。", "我住在哪里？", "安的家在波尔图。"),
+        ("アンはポルトに住んでいる。", "私はどこに住んでいますか？", "アンの家はポルトにある。"),
+        ("Энн живёт в Порту.", "Где я живу?", "Энн проживает в Порту."),
+        ("تسكن آن في بورتو.", "أين أسكن؟", "آن تعيش في بورتو."),
+        ("Անն ապրում է Պորտոյում։", "Որտե՞ղ եմ ապրում", "Անը բնակվում է Պորտոյում։"),
+        ("Η Άννα μένει στο Πόρτο.", "Πού μένω;", "Η Άννα κατοικεί στο Πόρτο."),
+        ("Ann lives in Porto.", "Где я живу?", "Энн живёт в Порту."),
+        (
+            "Ann's sister Ana moved to Rome.",
+            "Where does my sister Ana live now?",
+            "Ana, Ann's sister, lives in Rome.",
+        ),
+    ],
+)
+def test_a_question_supports_nothing_that_was_recalled_in_other_words(
+    recalled: str, question: str, fact: str
+) -> None:
+    cell = cell_of(
+        ("user", f"{question} Danke."), ("assistant", fact), recalled=f'- 2026-05-01, fact: "{recalled}"'
+    )
+    words = question.rstrip("?？؟; ")
+    assert refusal(cell, quoting(fact, words)) == ONLY_RECALLED
+    assert refusal(cell, quoting(fact, words, replaces=("f1",)), {"f1": "fa-1"}) == ONLY_RECALLED
+
+
+@pytest.mark.parametrize(
+    ("question", "fact"),
+    [
+        ("Can you remember that my sister Ana lives in Rome?", "Ann's sister Ana lives in Rome."),
+        ("Merkst du dir, dass meine Schwester Ana in Rom wohnt?", "Anns Schwester Ana wohnt in Rom."),
+        ("你能记住我妹妹安娜住在罗马吗？", "安的妹妹安娜住在罗马。"),
+        ("Is there a vet for my dog Bello?", "Ann has a dog named Bello."),
+        ("We moved to Rome. Do you know it?", "Ann resides in the capital of Italy."),
+    ],
+)
+def test_a_question_that_tells_something_supports_it_whatever_was_recalled(question: str, fact: str) -> None:
+    cell = cell_of(("user", question), ("assistant", "Yes."), recalled=RECALLED)
+    assert refusal(cell, quoting(fact, question.split(".", maxsplit=1)[0])) is None
+
+
+def test_a_statement_that_is_quoted_beside_a_question_supports_a_fact() -> None:
+    cell = cell_of(("user", "Where do I live?"), ("user", "Right, I moved back there."), recalled=RECALLED)
+    quotes = (Quoted("t-1", "Where do I live"), Quoted("t-2", "I moved back there"))
+    assert refusal(cell, statement("Ann resides in Berlin again.", 1, 2, quotes=quotes)) is None
+
+
 def test_what_a_person_says_again_is_kept_though_it_was_recalled() -> None:
     cell = cell_of(("user", "I still live in Berlin."), ("assistant", "I know."), recalled=RECALLED)
     assert refusal(cell, statement("Ann lives in Berlin.", 1)) is None
