@@ -3,10 +3,15 @@
 A message is its role, its words and its tool calls; white space around the words, reasoning and system messages
 don't count. A chain is the digest of all messages up to one; it begins with its owner, so that two owners never
 have the same one, whatever they said.
+
+What chat apps ask by themselves (titles, tags, tools to call) is told from what people say by its shape, and by the
+chat that it quotes.
 """
 
 import hashlib
 import json
+import re
+import unicodedata
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
@@ -18,6 +23,13 @@ EXAMPLE = "an example"
 """Why memory leaves a message alone that a client puts first in its conversations."""
 COPY = "a copy"
 """Why memory leaves a message alone that a client puts into a conversation after it was answered in another thread."""
+_LABEL = re.compile(r"\w+[:\uff1a]\s")
+_TOOLS = re.compile(r"\[\s*\{")
+_MARKED = re.compile(r"\n[^\n`]{1,40}[:\uff1a] ?```([^`\n][^`]*)```\s*\Z")
+_MOST_TRIES = 20
+_HEAD = 80
+"""Characters by which the beginning of a long message is known that is quoted in part."""
+_OPENING, _CLOSING = "\n:\uff1a\"'*#-", "\n\"'*\\"
 FEWEST_IN_THE_MIDDLE = 2
 """The fewest messages in a row by which a conversation is known whose beginning was not sent."""
 
@@ -143,3 +155,91 @@ def _arguments(arguments: object) -> object:
 def _digest(value: object) -> bytes:
     written = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
     return hashlib.sha256(written.encode()).digest()[:DIGEST_BYTES]
+
+
+def is_task_shaped(text: str, instructions: Sequence[str]) -> bool:
+    """Whether a chat app asks it by itself, to judge by the only message and the instructions alone.
+
+    A message that begins with a heading and quotes a conversation: so Open WebUI asks for titles, tags, follow-ups,
+    queries and completions. Or one under a label, with tools described in the instructions: so it has tools chosen.
+    """
+    begins = text.find("<chat_history>")
+    if text.lstrip().startswith("#") and 0 < begins < text.rfind("</chat_history>"):
+        return True
+    return bool(_LABEL.match(text)) and any(_lists_tools(each) for each in instructions)
+
+
+def quotes_chat(text: str, turns: Sequence[Turn]) -> bool:
+    """Whether a message that opens a conversation is about the chat that ends with these turns, and not part of it.
+
+    It quotes a question with the answer to it, or with the answer still under way; or it ends with a part of what was
+    said, in marks under a label. A message that begins with the question is what clients send that put their whole
+    conversation into one message.
+    """
+    said = [(turn, words) for turn in turns if (words := words_of(turn))]
+    asked = [(number, words) for number, (turn, words) in enumerate(said) if turn.role == "user"]
+    if any(text.startswith(words) for _, words in asked):
+        return False
+    marked = _MARKED.search(text)
+    if marked and any(marked[1].strip() in words for _, words in said):
+        return True
+    is_under_way = bool(turns) and turns[-1].status in ("queued", "streaming")
+    for number, words in asked:
+        end = _end_of_quote(text, words, 1)
+        if end is None:
+            continue
+        answers = [answer for turn, answer in said[number + 1 :] if turn.role == "assistant"]
+        if (is_under_way and (number, words) == asked[-1]) or any(
+            _end_of_quote(text, answer, end) is not None for answer in answers
+        ):
+            return True
+    return False
+
+
+def _end_of_quote(text: str, words: str, start: int) -> int | None:
+    """Where these words end that stand for themselves in a text, after a label or in marks; as JSON, too."""
+    escaped = json.dumps(words, ensure_ascii=False)[1:-1]
+    for form in dict.fromkeys([words, escaped]):
+        for at in _places(text, form, start):
+            end = at + len(form)
+            if _opens(text[:at][-3:]) and _closes(text[end : end + 1]):
+                return end
+        head = form[:_HEAD]
+        if len(form) > _HEAD:
+            for at in _places(text, head, start):
+                if _opens(text[:at][-3:]):
+                    return at + _HEAD
+    return None
+
+
+def _places(text: str, wanted: str, start: int) -> Iterable[int]:
+    for _ in range(_MOST_TRIES):
+        start = text.find(wanted, start)
+        if start < 0:
+            return
+        yield start
+        start += 1
+
+
+def _opens(before: str) -> bool:
+    mark = before.rstrip(" \t")[-1:]
+    return bool(mark) and (mark in _OPENING or unicodedata.category(mark) in ("Ps", "Pi", "Sk", "Sm"))
+
+
+def _closes(mark: str) -> bool:
+    return not mark or mark in _CLOSING or unicodedata.category(mark) in ("Pe", "Pf", "Sk", "Sm")
+
+
+def _lists_tools(text: str) -> bool:
+    """A JSON list of functions stands in it, each with its name and parameters."""
+    decoder = json.JSONDecoder()
+    for number, begins in enumerate(_TOOLS.finditer(text)):
+        if number == _MOST_TRIES:
+            break
+        try:
+            listed, _ = decoder.raw_decode(text, begins.start())
+        except (ValueError, RecursionError):
+            continue
+        if all(isinstance(each, dict) and {"name", "parameters"} <= each.keys() for each in listed):
+            return True
+    return False

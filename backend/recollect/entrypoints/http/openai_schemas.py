@@ -76,20 +76,6 @@ class Metadata(Lenient):
     user_id: Id | None = Field(None, description="Who is asking, where nothing else names the user.")
 
 
-def is_housekeeping(messages: Sequence[tuple[str, str]]) -> bool:
-    """Whether a chat app asks it by itself, to judge by its shape: nobody said it.
-
-    One message that begins with a heading and quotes a conversation: so Open WebUI asks for titles, tags, follow-ups,
-    queries and completions.
-    """
-    said = [(role, text) for role, text in messages if role not in INSTRUCTING]
-    if len(said) != 1 or said[0][0] != "user":
-        return False
-    text = said[0][1]
-    begins = text.find("<chat_history>")
-    return text.lstrip().startswith("#") and 0 < begins < text.rfind("</chat_history>")
-
-
 class CompletionBody(Said, Lenient):
     model: Id | None = Field(None, description="One of /v1/models; unset, or `recollect`: the default.")
     messages: Annotated[list[CompletionMessage], FailFast()] = Field(
@@ -153,9 +139,6 @@ class CompletionBody(Said, Lenient):
             messages = {last: asked.model_copy(update={"role": "user"})}
         texts = tuple(message.text() for message in placed.values() if message.role in INSTRUCTING)
         return {n: message.new_turn(now) for n, message in messages.items()}, texts or None
-
-    def is_housekeeping(self) -> bool:
-        return is_housekeeping([(message.role, message.text()) for message in self.messages])
 
     def as_sent(self) -> list[JsonObject]:
         """The messages for a model, in words alone."""

@@ -4,6 +4,8 @@ import json
 import sqlite3
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from itertools import groupby
+from operator import itemgetter
 from typing import Any
 
 from recollect.domain.forgetting import Memories
@@ -26,6 +28,7 @@ from recollect.infra.journal.jobs import QueueingStore
 from recollect.infra.journal.rows import (
     IS_NAMED_THREAD,
     IS_THREAD,
+    T_TURN_COLUMNS,
     THREAD_COLUMNS,
     THREAD_PK,
     TURN_COLUMNS,
@@ -59,6 +62,17 @@ NEWEST_TURNS = f"{_BEFORE} ORDER BY position"
 TURNS_AROUND = f"""
 {_BEFORE} UNION ALL SELECT * FROM ({_TURNS} AND position >= :place ORDER BY position LIMIT :onwards)
 ORDER BY position"""
+
+# Pinned threads and the others are each in the order of their index.
+_NEWEST_THREADS = """
+SELECT pk, last_number FROM threads
+WHERE space = :space AND user_id = :user_id AND pinned = {pinned} ORDER BY updated DESC LIMIT :threads"""
+NEWEST_TURNS_OF_USER = f"""
+WITH newest AS (
+    SELECT * FROM ({_NEWEST_THREADS.format(pinned=0)}) UNION ALL SELECT * FROM ({_NEWEST_THREADS.format(pinned=1)}))
+SELECT t.thread_pk, {T_TURN_COLUMNS} FROM newest h JOIN turns t
+    ON t.thread_pk = h.pk AND t.position > h.last_number - :turns
+ORDER BY t.thread_pk, t.position"""
 
 WAITING = f"""
 SELECT count(*) AS messages, h.closes_at AS until FROM threads h JOIN unprocessed_buffer b ON b.thread_pk = h.pk
@@ -177,6 +191,12 @@ class SqlThreadStore(QueueingStore):
         position = 2**62 if before is None else _position(connection, thread, before)
         bound = {**thread._asdict(), "place": position, "before": limit}
         return [turn_of(row) for row in named_rows(connection, NEWEST_TURNS, bound)]
+
+    async def newest_turns(self, space: str, user_id: str, threads: int, turns: int) -> list[list[Turn]]:
+        """The last turns of the threads that a user used last, and of as many pinned ones, each oldest first."""
+        bound = {"space": space, "user_id": user_id, "threads": threads, "turns": turns}
+        found = await self._database.read(NEWEST_TURNS_OF_USER, bound)
+        return [[turn_of(row) for row in each] for _, each in groupby(found, itemgetter("thread_pk"))]
 
     async def turns_around(self, thread: ThreadRef, place: int, before: int, onwards: int) -> list[Turn]:
         """Up to `before` turns before a place and up to `onwards` from it on, oldest first.

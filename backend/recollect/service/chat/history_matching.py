@@ -21,8 +21,11 @@ from recollect.domain.history_matching import (
     count_examples,
     count_history,
     is_silent,
+    is_task_shaped,
     may_go_on,
+    quotes_chat,
     said_digest,
+    words_of,
 )
 from recollect.domain.identity import turn_number
 from recollect.domain.model import DEFAULT_USER, NewTurn, ThreadRef, Turn
@@ -35,6 +38,8 @@ from recollect.service.chat.turn import Chat
 
 _NEAR = 50
 """Turns among which the call of a tool is looked for first."""
+_QUOTED_CHATS, _QUOTED_TURNS = 5, 6
+"""In how many of a user's newest chats, and how far back, a quotation is looked for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,6 +135,27 @@ class HistoryMatching:
             resent=digest,
         )
         return await self.chat.handle_chat_turn(caller, request)
+
+    async def is_housekeeping(self, caller: Caller, resent: ResentHistory) -> bool:
+        """Whether a chat app asks it by itself: by its shape, or because it quotes a chat that it is no part of.
+
+        Only what opens a conversation is, so nobody loses a message by quoting in a thread of theirs.
+        """
+        said = [message for message in resent.messages if message.role != "system"]
+        if resent.appended or len(said) != 1 or said[0].role != "user":
+            return False
+        text = words_of(said[0])
+        instructions = [message.content for message in resent.messages if message.role == "system"]
+        if is_task_shaped(text, [*instructions, *(resent.request.system_texts or ())]):
+            return True
+        if resent.thread_id is not None or "\n" not in text:
+            return False
+        owner = _Owner(caller.space, caller.acting_for(resent.request.user_id) or DEFAULT_USER)
+        if resent.chat_id is not None:
+            chats = [await self.threads.get_history(owner.thread(resent.chat_id), _QUOTED_TURNS)]
+        else:
+            chats = await self.threads.newest_turns(owner.space, owner.user_id, _QUOTED_CHATS, _QUOTED_TURNS)
+        return any(quotes_chat(text, turns) for turns in chats)
 
     async def _append(self, caller: Caller, owner: _Owner, resent: ResentHistory) -> LiveTurn:
         assert resent.thread_id is not None

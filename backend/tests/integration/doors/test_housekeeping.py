@@ -1,5 +1,7 @@
 """What chat apps ask by themselves, and examples that nobody said: answered, and kept out of memory."""
 
+import json
+
 import openai
 import pytest
 from openai import OpenAI
@@ -11,6 +13,7 @@ from tests.openai_clients import (
     client,
     conversation,
     engine,
+    openai_client,
     running,
     server,
     streamed,
@@ -74,6 +77,72 @@ def test_housekeeping_is_answered_as_it_was_asked_and_kept_nowhere(
     assert sent["max_tokens"] == 50
     assert threads_of(server, user) == []
     assert found(server, user, "Mira Lisbon title hello") == []
+
+
+LIBRECHAT = (
+    "Provide a concise, 5-word-or-less title for the conversation. Only return the title.\n\nConversation:\n"
+)
+EMOJI = "Your task is to reflect the speaker's likely facial expression through a fitting emoji.\n\nMessage: "
+MERGED = (
+    'You have been provided with a set of responses from various models to the latest user query: "{}"\n\n{}'
+)
+TOOLS = """Available Tools: [{"name": "search", "description": "", "parameters": {"type": "object"}}]
+
+Your task is to choose and return the correct tool(s) from the list of available tools based on the query."""
+
+
+def asked_about(question: str, answer: str) -> dict[str, list[Json]]:
+    """What chat apps ask about a chat that has just begun so."""
+    return {
+        "a tool before anything was said": [system_says(TOOLS), user_says("Query: And in spring?")],
+        "a tool": [
+            system_says("Choose one."),
+            user_says(f'History:\nUSER: """{question}"""\nASSISTANT: """{answer}"""\nQuery: And in spring?'),
+        ],
+        "an emoji": [user_says(f"{EMOJI}```{answer[:30]}```")],
+        "merged answers": [
+            user_says(MERGED.format(question, f'Responses from models: """Porto."""\n\n"""{answer}"""'))
+        ],
+        "LibreChat's title": [user_says(f"{LIBRECHAT}User: {question}\nAI: {answer}")],
+        "a title in Chinese": [
+            system_says("为对话起一个标题。"),
+            user_says(f"对话\n用户\uff1a{question}\n助手\uff1a{answer[:90]}"),
+        ],
+        "JSON": [user_says("Tags?\n" + json.dumps({"user": question, "assistant": answer}, indent=1))],
+    }
+
+
+def has_thread(client: OpenAI, messages: list[Json], headers: dict[str, str]) -> bool:
+    fields: Json = {"model": "recollect", "messages": messages, "extra_headers": headers}
+    return "X-Recollect-Thread" in client.chat.completions.with_raw_response.create(**fields).headers
+
+
+@pytest.mark.parametrize("chat_id", [None, "chat-7"], ids=["no id", "the chat's id"])
+def test_what_quotes_a_chat_that_it_is_no_part_of_is_housekeeping(
+    client: OpenAI, server: Server, user: str, chat_id: str | None
+) -> None:
+    headers = {} if chat_id is None else {"X-OpenWebUI-Chat-Id": chat_id}
+    question = 'My sister Mira lives in "old" Lisbon.\nWhere should she travel to in autumn, do you think?'
+    first = asked_about(question, "")["a tool before anything was said"]
+    assert not has_thread(client, first, headers)
+    chat = ask(client, [user_says(question)], headers=headers)
+    for name, messages in asked_about(question, chat.text).items():
+        assert not has_thread(client, messages, headers), name
+    assert threads_of(server, user) == [chat.thread]
+    history = [user_says(question), assistant_says(chat.text)]
+    pasted = user_says(f"Look what we said:\nUSER: {question}\nASSISTANT: {chat.text}")
+    assert ask(client, [*history, pasted], headers=headers).thread == chat.thread
+    flattened = ask(client, [user_says(f"{question}\nYou: {chat.text}\nMe: And in spring?")])
+    assert len(threads_of(server, user)) == 2
+    assert kept(server, flattened.thread) == (2, 0)
+
+
+def test_what_quotes_the_chat_of_another_user_is_kept(client: OpenAI, server: Server, user: str) -> None:
+    question = "Where does Mira live, and why there?"
+    with openai_client(server.address, user=f"{user}, not") as other:
+        answer = ask(other, [user_says(question)]).text
+    answered = ask(client, asked_about(question, answer)["LibreChat's title"])
+    assert threads_of(server, user) == [answered.thread]
 
 
 def test_housekeeping_streams_like_any_answer(client: OpenAI, server: Server, user: str) -> None:

@@ -1,4 +1,4 @@
-"""No lookup of entries and notes reads those of others: each goes by an index of its own."""
+"""No lookup of entries, notes and turns reads those of others: each goes by an index of its own."""
 
 from pathlib import Path
 
@@ -8,6 +8,7 @@ from recollect.infra.journal import entries as entry_store
 from recollect.infra.journal import files as note_store
 from recollect.infra.journal import index as index_ledger
 from recollect.infra.journal.database import Database
+from recollect.infra.journal.threads import NEWEST_TURNS_OF_USER
 
 BOUND = {"space": "default", "thread_key": "k", "turns": "[1]"}
 NOTED = {"generation": "g1", "owner": "default/users/ann", "path": "p", "digest": "d"}
@@ -46,6 +47,11 @@ NOTED = {"generation": "g1", "owner": "default/users/ann", "path": "p", "digest"
         (index_ledger.IS_UNEMBEDDED, NOTED, "indexed_notes USING PRIMARY KEY (generation=? AND path=?)"),
         (entry_store.CITING, BOUND, "e USING INTEGER PRIMARY KEY (rowid=?)"),
         (entry_store.CITING_TURNS, BOUND, "entry_sources_by_turn (thread_key=? AND turn=?)"),
+        (
+            NEWEST_TURNS_OF_USER,
+            {"space": "default", "user_id": "ann", "threads": "5", "turns": "6"},
+            "threads_by_use (space=? AND user_id=? AND pinned=?)",
+        ),
     ],
 )
 async def test_a_lookup_goes_by_its_index(

@@ -66,11 +66,12 @@ async def create_message(
     backend, model = await chosen_model(home.talking.backends, body.model)
     asked = body.request(asking, backend, model)
     by_claude_code, by_agent = (name in request.headers for name in (SESSION_HEADER, AGENT_HEADER))
-    if asking.is_task or by_agent or body.is_probe(by_claude_code=by_claude_code):
+    resent = await asyncio.to_thread(body.resent, asking, asked, home.clock())
+    is_probe = asking.is_task or by_agent or body.is_probe(by_claude_code=by_claude_code)
+    if is_probe or await home.history_matching.is_housekeeping(caller, resent):
         messages = await asyncio.to_thread(body.prompt, home.clock())
         live = home.chat.housekeeping.handle(caller, asked, messages)
     else:
-        resent = await asyncio.to_thread(body.resent, asking, asked, home.clock())
         live = await home.history_matching.handle(caller, resent)
         note(request, thread=live.accepted.thread.thread_id, turn=live.turn.turn_id)
     return WhileConnected(partial(_streamed if body.stream else _whole, live, body.model, request))

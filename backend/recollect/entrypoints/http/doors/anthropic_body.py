@@ -9,7 +9,6 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import FailFast, Field, StrictBool, TypeAdapter, ValidationError, model_validator
 
 from recollect.domain.chat import ChatRequest
-from recollect.domain.history_matching import text_parts
 from recollect.domain.model import JsonObject, NewTurn
 from recollect.entrypoints.http import openai_schemas as schemas
 from recollect.entrypoints.http.doors import anthropic_blocks as block_turns
@@ -148,21 +147,9 @@ class MessagesBody(PromptBody):
     def is_probe(self, *, by_claude_code: bool) -> bool:
         """Whether a program asks it by itself, to judge by its shape: nobody said it.
 
-        An answer of one token; of Claude Code, what comes without tools and without a context that is to be managed;
-        what a chat app asks.
+        An answer of one token; of Claude Code, what comes without tools and without a context that is to be managed.
         """
-        if self.max_tokens == 1 or (by_claude_code and not self.tools and not self.context_management):
-            return True
-        texts = (
-            (
-                message.role,
-                message.content
-                if isinstance(message.content, str)
-                else "\n".join(text_parts(message.content)),
-            )
-            for message in self.messages
-        )
-        return schemas.is_housekeeping(list(texts))
+        return self.max_tokens == 1 or (by_claude_code and not self.tools and not self.context_management)
 
     def options(self) -> JsonObject:
         """For the backend, in the form of chat completions. Raises InvalidInput for what Anthropic's servers alone do."""

@@ -79,8 +79,7 @@ async def create_response(home: Home, caller: Calling, body: ResponseBody, reque
     owner = ThreadRef(caller.space, user_id, "")
     body = await _with_items(home, owner, body)
     resent = await asyncio.to_thread(body.resent, asking, backend, model, home.clock())
-    said = [(turn.role, turn.content) for turn in resent.messages]
-    if asking.is_task or (not resent.appended and schemas.is_housekeeping(said)):
+    if asking.is_task or await home.history_matching.is_housekeeping(caller, resent):
         messages = [*_instructing(resent.request), *_in_words(resent.messages)]
         live = home.chat.housekeeping.handle(caller, resent.request, messages)
     else:

@@ -117,12 +117,12 @@ async def complete_chat(
     note(request, user=user_id)
     asking = asking_of(request, user_id, home.settings.thread_headers)
     backend, model = await chosen_model(home.talking.backends, body.model)
-    if asking.is_task or body.is_housekeeping():
-        live = home.chat.housekeeping.handle(caller, body.request(asking, backend, model), body.as_sent())
-        return WhileConnected(partial(_streamed if body.stream else _whole, live, body, request))
     resent = await asyncio.to_thread(body.resent, asking, backend, model, home.clock())
-    live = await home.history_matching.handle(caller, resent)
-    note(request, thread=live.accepted.thread.thread_id, turn=live.turn.turn_id)
+    if asking.is_task or await home.history_matching.is_housekeeping(caller, resent):
+        live = home.chat.housekeeping.handle(caller, body.request(asking, backend, model), body.as_sent())
+    else:
+        live = await home.history_matching.handle(caller, resent)
+        note(request, thread=live.accepted.thread.thread_id, turn=live.turn.turn_id)
     return WhileConnected(partial(_streamed if body.stream else _whole, live, body, request))
 
 
