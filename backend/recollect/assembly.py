@@ -294,18 +294,13 @@ class Assembly:
             self.index,
             self.ledger,
             self.transcripts,
+            self.entry_store,
             locks,
             budget_bytes=self.settings.index.cache_mb * 1024 * 1024,
             on_damage=self._owner_damaged,
         )
         words = WordIndexer(
-            self.index,
-            self.ledger,
-            self.transcripts,
-            self.vault,
-            locks,
-            corpus_cache,
-            self.fail_points,
+            self.index, self.ledger, self.transcripts, self.vault, locks, corpus_cache, self.fail_points
         )
         indexer = Indexer(
             MeaningIndexer(words, embedder),

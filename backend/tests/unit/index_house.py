@@ -114,6 +114,7 @@ class House:
             self.store,
             self.ledger,
             self.journal.transcripts,
+            self.journal.entries,
             locks,
             budget_bytes=1 << 30,
             on_damage=self._owner_damaged,

@@ -17,7 +17,7 @@ from recollect.domain.entries.links import origin_ids, successor_ids
 from recollect.domain.identity import key_within_user, turn_number
 from recollect.domain.markdown.entry_document import read_document
 from recollect.domain.markdown.front_matter import as_text, read_time, split_front_matter
-from recollect.domain.model import Entry, JsonObject, Note, Thread, Turn
+from recollect.domain.model import Entry, JsonObject, Note, Thread, ThreadRef, Turn
 from recollect.domain.paths import entry_kind_of, is_markdown, linked_turn, thread_folder
 from recollect.domain.recall.passages import note_passages
 from recollect.domain.recall.words import words_in
@@ -213,8 +213,8 @@ _MEANING_CHARS = 2_000
 _between_tags = re.compile(r"[,\s]+").split
 
 
-def turn_row_id(thread: Thread, turn: Turn) -> str:
-    return f"{key_within_user(thread.space, thread.thread_id)}:{turn.turn_id}"
+def turn_row_id(thread: ThreadRef, turn_id: str) -> str:
+    return f"{key_within_user(thread.space, thread.thread_id)}:{turn_id}"
 
 
 def turn_row(thread: Thread, turn: Turn) -> IndexRow | None:
@@ -223,7 +223,7 @@ def turn_row(thread: Thread, turn: Turn) -> IndexRow | None:
     if turn.skip_reason is not None or thread.incognito or not text:
         return None
     return IndexRow(
-        row_id=turn_row_id(thread, turn),
+        row_id=turn_row_id(thread.ref, turn.turn_id),
         type=TURN,
         text=text,
         timestamp=turn.timestamp,
@@ -253,18 +253,19 @@ def file_rows(note: Note, text: str) -> list[IndexRow]:
     """The rows of a file: the passages of a note, or one for each entry that can be read, wherever it stands."""
     if (kind := entry_kind_of(note.path)) is None:
         return note_rows(note, text)
-    return [_entry_row(note, kind, entry) for entry in read_document(note.path, text).entries if told(entry)]
+    entries = read_document(note.path, text).entries
+    return [entry_row(note.owner, note.path, kind, entry) for entry in entries if told(entry)]
 
 
-def _entry_row(note: Note, kind: str, entry: Entry) -> IndexRow:
-    turns = (linked_turn(note.owner, link) for link in entry.sources)
+def entry_row(owner: str, path: str, kind: str, entry: Entry) -> IndexRow:
+    turns = (linked_turn(owner, link) for link in entry.sources)
     return IndexRow(
         row_id=entry.entry_id,
         type=kind,
         text=told(entry),
         timestamp=entry.when,
-        sender=entry.extra.get("subject", "") or note.owner.rsplit("/", 1)[-1],
-        path=note.path,
+        sender=entry.extra.get("subject", "") or owner.rsplit("/", 1)[-1],
+        path=path,
         sources=tuple(dict.fromkeys(source_of(*turn) for turn in turns if turn is not None)),
         until=end_of(entry),
         pinned=entry.extra.get("pinned") == "yes",

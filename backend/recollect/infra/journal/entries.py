@@ -2,15 +2,24 @@
 
 import json
 import sqlite3
-from collections.abc import Iterable, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from recollect.domain.entries.entry import PROFILE, Deletion, EntryChange, EntryVersion, KnownEntry
+from recollect.domain.entries.entry import (
+    PROFILE,
+    Deletion,
+    EntryChange,
+    EntryVersion,
+    KnownEntry,
+    is_agents,
+)
 from recollect.domain.entries.links import origin_ids, successor_ids
 from recollect.domain.identity import thread_key, turn_number
 from recollect.domain.job import JobSpec
 from recollect.domain.model import ThreadRef
 from recollect.domain.strategy import STRATEGIES_OF, STRATEGY
+from recollect.infra.journal.database import Database
 from recollect.infra.journal.entry_changes import EntryWriter
 from recollect.infra.journal.entry_rows import (
     SELECT_ENTRIES,
@@ -87,6 +96,17 @@ def _bound(space: str, owner: str | None, kinds: Sequence[str]) -> dict[str, Any
 
 class SqlEntryStore(QueueingStore):
     """A change is one transaction, with the jobs that write its files."""
+
+    def __init__(
+        self,
+        database: Database,
+        *,
+        clock: Callable[[], int],
+        on_due: Callable[[int], None] = lambda due: None,
+    ) -> None:
+        super().__init__(database, clock=clock, on_due=on_due)
+        self.changed: defaultdict[str, set[str]] = defaultdict(set)
+        """By user's folder, ids of entries that changed and that search has not looked up since."""
 
     async def get(self, space: str, entry_id: str) -> KnownEntry | None:
         found = await self._found(f"{SELECT_ENTRIES} WHERE e.space = ? AND e.entry_id = ?", (space, entry_id))
@@ -223,7 +243,15 @@ class SqlEntryStore(QueueingStore):
 
         An entry that says what is stored changes nothing, whatever its revision.
         """
-        await self._queue(lambda connection: EntryWriter(connection, change, self._clock()).apply())
+
+        def apply(connection: sqlite3.Connection) -> tuple[set[str], int | None]:
+            writer = EntryWriter(connection, change, self._clock())
+            due = writer.apply()
+            return writer.changed, due
+
+        changed = await self._change(apply)
+        if not is_agents(change.owner):
+            self.changed[change.owner] |= changed
 
     async def queue(self, space: str, thread: ThreadRef | None, jobs: Sequence[JobSpec]) -> None:
         """Queue work that no change goes with; durable when it returns.

@@ -95,6 +95,8 @@ class EntryWriter:
     now: int
     delays: Mapping[str, int] = field(default_factory=dict)
     """For files that are not to be written at once: how long, in milliseconds."""
+    changed: set[str] = field(default_factory=set)
+    """The ids of the entries that this put, changed or removed."""
     _touched: set[str] = field(default_factory=set)
     _deleted: list[KnownEntry] = field(default_factory=list)
     """What a person deletes is forgotten to the last byte."""
@@ -124,6 +126,7 @@ class EntryWriter:
         if (known.space, known.owner) != (self.change.space, self.change.owner):
             raise ValueError(f"{known.entry_id} is of another owner than the change")
         before = stored_entry(self.connection, known.space, known.entry_id)
+        self.changed.add(known.entry_id)
         if before is None:
             self._add(known)
         elif before.owner != known.owner:
@@ -226,6 +229,7 @@ class EntryWriter:
             )
         if keep_deleted:
             self._record_deletion(before)
+        self.changed.add(entry_id)
         self._relink(before)
         self._leave(before)
 

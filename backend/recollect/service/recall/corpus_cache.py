@@ -2,16 +2,16 @@
 
 import asyncio
 import logging
-from collections import OrderedDict
+from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
 
 import numpy as np
 
-from recollect.domain.entries.entry import is_agents
+from recollect.domain.entries.entry import KnownEntry, is_agents
 from recollect.domain.model import ThreadRef
-from recollect.domain.paths import agent_folder, owner_folder
+from recollect.domain.paths import agent_folder, entry_kind_of, owner_folder
 from recollect.domain.recall.corpus import Corpus
 from recollect.domain.recall.rows import (
     IndexRow,
@@ -19,18 +19,23 @@ from recollect.domain.recall.rows import (
     ThreadProgress,
     Vectors,
     came_from,
+    entry_row,
     meaning_of,
+    told,
     turn_row,
+    turn_row_id,
     words_of,
 )
 from recollect.errors import IndexUnavailable
 from recollect.infra.index.store import LanceIndex
+from recollect.infra.journal.entries import SqlEntryStore
 from recollect.infra.journal.files import SqlTranscriptStore
 from recollect.infra.journal.index import SqlIndexLedger
 from recollect.service.coordination import OwnerLocks
 
 _FEW_ROWS, _FEW_CHARACTERS = 64, 20_000
 """Up to so many rows, and characters in them, are added on the event loop; more are added in a thread."""
+_AT_ONCE = 500
 _EMPTY_SHARE = 1 / 3
 """A corpus of which this much is empty is reloaded."""
 _FEWEST_EMPTY = 256
@@ -54,6 +59,9 @@ class OwnerCorpus:
     """Ids of the rows that came from the journal."""
     measured_bytes: int = 0
     measured_rows: int = 0
+    changing: asyncio.Lock = field(default_factory=asyncio.Lock)
+    """Held while the corpus changes."""
+    catching_up: asyncio.Lock = field(default_factory=asyncio.Lock)
 
 
 class CorpusCache:
@@ -69,6 +77,7 @@ class CorpusCache:
         store: LanceIndex,
         ledger: SqlIndexLedger,
         turns: SqlTranscriptStore,
+        entries: SqlEntryStore,
         locks: OwnerLocks,
         *,
         budget_bytes: int,
@@ -77,6 +86,9 @@ class CorpusCache:
         self._store = store
         self._ledger = ledger
         self._turns = turns
+        self._entries = entries
+        self._ahead: defaultdict[str, set[str]] = defaultdict(set)
+        """By owner, ids of entries that are in memory as the journal has them, and not so in the index yet."""
         self._locks = locks
         self._budget = budget_bytes
         self._on_damage = on_damage
@@ -98,7 +110,14 @@ class CorpusCache:
         owner = owner_folder(space, user_id)
         if (found := self._loaded.get(owner)) is not None:
             self._loaded.move_to_end(owner)
-            return found
+        else:
+            found = await self._first(owner, space, user_id)
+        if self._entries.changed.get(owner) or found.catching_up.locked():
+            async with found.catching_up:
+                await self._catch_up(found, self._entries.changed.pop(owner, set()))
+        return found
+
+    async def _first(self, owner: str, space: str, user_id: str) -> OwnerCorpus:
         async with self._locks.of(owner):
             self._loading.add(owner)
             try:
@@ -112,6 +131,29 @@ class CorpusCache:
                 self._loading.discard(owner)
         return found
 
+    async def _catch_up(self, loaded: OwnerCorpus, ids: set[str]) -> None:
+        """Have these memories as the journal has them: files, and so the index, follow a little later."""
+        owner, is_done = loaded.owner, False
+        try:
+            known: list[KnownEntry] = []
+            for start in range(0, len(ids), _AT_ONCE):
+                known += await self._entries.some(loaded.space, owner, sorted(ids)[start : start + _AT_ONCE])
+            known = [each for each in known if entry_kind_of(each.path) and told(each.entry)]
+            cited = {
+                (each.thread_in(loaded.space), each.turn_id) for entry in known for each in entry.sources
+            }
+            for thread in {ref for ref, turn in cited if turn_row_id(ref, turn) not in loaded.corpus.places}:
+                await self.read_ahead(thread)
+            rows = [entry_row(owner, each.path, each.kind, each.entry) for each in known]
+            gone = ids - {row.row_id for row in rows}
+            rows = [row for row in rows if not _holds(loaded.corpus, row)]
+            await self._change(loaded, rows, await _words(rows), gone)
+            self._ahead[owner].update(gone, (row.row_id for row in rows))
+            is_done = self._loaded.get(owner) is loaded
+        finally:
+            if not is_done:
+                self._entries.changed[owner] |= ids
+
     async def extend(
         self, owner: str, rows: Sequence[IndexRow], words: Sequence[str], gone: Collection[str] = ()
     ) -> None:
@@ -123,9 +165,14 @@ class CorpusCache:
         if is_agents(owner):
             await self._extend_users(owner, rows, words, gone)
             return
+        written = {*gone, *(row.row_id for row in rows)}
         loaded = self._loaded.get(owner)
         if loaded is None:
+            self._entries.changed.get(owner, set()).difference_update(written)
             return
+        # The file may have been written before the last change: they are looked up again.
+        self._entries.changed[owner] |= self._ahead[owner] & written
+        self._ahead[owner] -= written
         loaded.unindexed.difference_update(gone, (row.row_id for row in rows))
         await self._change(loaded, rows, words, gone)
 
@@ -165,8 +212,9 @@ class CorpusCache:
         self, loaded: OwnerCorpus, rows: Sequence[IndexRow], words: Sequence[str], gone: Collection[str]
     ) -> None:
         corpus = loaded.corpus
-        if not await _done(lambda: _replace_rows(corpus, rows, words, gone), rows):
-            return
+        async with loaded.changing:
+            if not await _done(lambda: _replace_rows(corpus, rows, words, gone), rows):
+                return
         if len(corpus) > _GROWTH * loaded.measured_rows:
             self._measure(loaded)
         self._reload_if_empty(loaded)
@@ -198,13 +246,15 @@ class CorpusCache:
         """Vectors that were written for an owner whose lock the caller holds."""
         if not is_agents(owner):
             if (loaded := self._loaded.get(owner)) is not None:
-                loaded.corpus.set_vectors(row_ids, vectors)
+                async with loaded.changing:
+                    loaded.corpus.set_vectors(row_ids, vectors)
             return
         for user in self._users_beside(owner):
             async with self._locks.of(user):
                 if (loaded := self._loaded.get(user)) is not None:
-                    mine = [place for place, row_id in enumerate(row_ids) if row_id in loaded.corpus.places]
-                    loaded.corpus.set_vectors([row_ids[place] for place in mine], vectors[mine])
+                    async with loaded.changing:
+                        mine = [n for n, row_id in enumerate(row_ids) if row_id in loaded.corpus.places]
+                        loaded.corpus.set_vectors([row_ids[n] for n in mine], vectors[mine])
 
     def drop(self, owner: str) -> None:
         """Drop an owner's corpus, which can't be updated: the next search reads it again."""
@@ -235,7 +285,9 @@ class CorpusCache:
         if progress.words_to < progress.last_position:
             rows = await self._rows_of(progress, progress.words_to + 1)
             rows = [row for row in rows if row.row_id not in loaded.corpus.places]
-            await _add_rows(loaded.corpus, rows, await _words(rows))
+            words = await _words(rows)
+            async with loaded.changing:
+                await _done(lambda: loaded.corpus.extend(rows, words), rows)
             loaded.unindexed.update(row.row_id for row in rows)
 
     async def _add_cases(self, generation: str, agent: str, loaded: OwnerCorpus) -> None:
@@ -247,9 +299,8 @@ class CorpusCache:
             self._on_damage(agent, loaded.space, "")
             return
         mine = [place for place, row in enumerate(stored.rows) if came_from(loaded.owner, row)]
-        await _add_rows(
-            loaded.corpus, [stored.rows[place] for place in mine], [stored.words[place] for place in mine]
-        )
+        rows, words = [stored.rows[place] for place in mine], [stored.words[place] for place in mine]
+        await _done(lambda: loaded.corpus.extend(rows, words), rows)
         embedded = [place for place in mine if stored.has_vector[place]]
         if embedded:
             row_ids = [stored.rows[place].row_id for place in embedded]
@@ -289,6 +340,7 @@ class CorpusCache:
 
     def _keep(self, loaded: OwnerCorpus) -> None:
         self._loaded[loaded.owner] = loaded
+        self._entries.changed[loaded.owner] |= self._ahead.pop(loaded.owner, set())
         self._measure(loaded)
 
     def _measure(self, loaded: OwnerCorpus) -> None:
@@ -318,21 +370,14 @@ def _vector_for(corpus: Corpus, row: IndexRow) -> Vectors | None:
     return vector if same else None
 
 
-def _are_few(rows: Sequence[IndexRow]) -> bool:
-    return len(rows) <= _FEW_ROWS and sum(len(row.text) for row in rows) <= _FEW_CHARACTERS
-
-
 async def _done(work: Callable[[], Result], rows: Sequence[IndexRow]) -> Result:
     """On the event loop for a few rows, else in a thread."""
-    return work() if _are_few(rows) else await asyncio.to_thread(work)
+    are_few = len(rows) <= _FEW_ROWS and sum(len(row.text) for row in rows) <= _FEW_CHARACTERS
+    return work() if are_few else await asyncio.to_thread(work)
 
 
 async def _words(rows: Sequence[IndexRow]) -> list[str]:
     return await _done(lambda: [words_of(row) for row in rows], rows)
-
-
-async def _add_rows(corpus: Corpus, rows: Sequence[IndexRow], words: Sequence[str]) -> None:
-    await _done(lambda: corpus.extend(rows, words), rows)
 
 
 def _replace_rows(

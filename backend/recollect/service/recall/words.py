@@ -75,7 +75,9 @@ class WordIndexer:
                 placed = await self._turns_of(seen, seen.words_to + 1)
                 rows += _rows(seen, placed)
                 unsearched += [
-                    turn_row_id(seen.thread, each.turn) for each in placed if each.turn.skip_reason
+                    turn_row_id(seen.thread.ref, each.turn.turn_id)
+                    for each in placed
+                    if each.turn.skip_reason
                 ]
                 is_all = len(placed) < _TURNS_AT_ONCE
                 reached.append((seen, seen.last_position if is_all else placed[-1].position))

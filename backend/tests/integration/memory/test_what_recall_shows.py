@@ -66,6 +66,31 @@ def quoted(lines: Sequence[str]) -> list[str]:
     return [line.partition(': "')[2].removesuffix('"') for line in lines]
 
 
+async def test_what_holds_comes_first_before_the_index_has_it(tmp_path: Path, model: MortalModel) -> None:
+    rome = {
+        "messages": [["ann", "We moved to Rome."]],
+        "facts": [["Ann lives in Rome.", "user", "home", "to Rome", {"replaces": ["Ann lives in Berlin."]}]],
+    }
+    question = "Where does Ann live now?"
+    async with moved_home(tmp_path, model) as home, home.app.search.indexer.held():
+        assert (await search(home, question))[0]["text"] == "Ann lives in Berlin."
+        model.control(table=[*HOMES, rome])
+        await remember(home, "rome", said([("user", "We moved to Rome.")], start=now_ms() - DAY), **ANN)
+        hits = await search(home, question)
+        lines, _ = await ask(home, "chat", question)
+        fact = f"/api/v1/memory/entries/{hits[0]['id']}"
+        (await home.client.patch(fact, json={**ANN, "text": "Ann lives in Ostia."})).raise_for_status()
+        corrected = await search(home, question)
+        (await home.client.delete(fact, params=ANN)).raise_for_status()
+        after = await search(home, question)
+    ends = {hit["text"]: hit["until"] for hit in hits if hit["type"] == "facts"}
+    assert hits[0]["text"] == quoted(lines)[0] == "Ann lives in Rome."
+    assert ends["Ann lives in Rome."] is None
+    assert ends["Ann lives in Berlin."]
+    assert corrected[0]["text"] == "Ann lives in Ostia."
+    assert not {"Ann lives in Rome.", "Ann lives in Ostia."}.intersection(hit["text"] for hit in after)
+
+
 async def test_questions_of_earlier_threads_are_no_evidence(tmp_path: Path, model: MortalModel) -> None:
     asked = (
         "Hi! Where do I live now?",
