@@ -3,8 +3,8 @@
 What is said is stored as it stands, and memories are made of it, for all of the user's chats to come.
 """
 
+import json
 import os
-import time
 from collections.abc import Sequence
 from typing import Any
 from urllib.parse import quote
@@ -17,11 +17,13 @@ from langchain_core.messages import (
     HumanMessage,
     convert_to_messages,
     convert_to_openai_messages,
+    message_to_dict,
+    messages_from_dict,
 )
 
 
 class RecollectHistory(BaseChatMessageHistory):
-    """The messages of one thread: text, tool calls and their results."""
+    """The messages of one thread: text, tool calls, their results, and all metadata. They come back as they were."""
 
     def __init__(self, session_id: str, *, user_id: str | None = None) -> None:
         super().__init__()
@@ -34,14 +36,12 @@ class RecollectHistory(BaseChatMessageHistory):
         answer = self._client.get(f"{self._thread}/turns", params={"max_turns": 1_000_000})
         if answer.status_code == 404:  # Nothing was said yet.
             return []
-        return convert_to_messages([_as_shown(turn) for turn in answer.raise_for_status().json()["turns"]])
+        return [_as_shown(turn) for turn in answer.raise_for_status().json()["turns"]]
 
     def add_messages(self, messages: Sequence[BaseMessage]) -> None:
-        """All of them or, where one can't be stored, none."""
-        said = [_as_said(message) for message in messages]
-        if said:
-            body = {"session_id": self.session_id, "messages": said}
-            self._client.post("/memory/add", json=body).raise_for_status()
+        """None of them, where one is of a kind that can't be stored."""
+        for said in [_as_said(message) for message in messages]:
+            self._client.post(f"{self._thread}/turns", json=said).raise_for_status()
 
     def clear(self) -> None:
         """Forgets the thread, with all memories that were made of it."""
@@ -50,24 +50,28 @@ class RecollectHistory(BaseChatMessageHistory):
             answer.raise_for_status()
 
 
-def _as_shown(turn: dict[str, Any]) -> dict[str, Any]:
+def _as_shown(turn: dict[str, Any]) -> BaseMessage:
+    """The message as it was, unless its words were edited in the vault or it came from elsewhere."""
+    kept = turn["reasoning"] or ""
+    if kept.startswith("{"):
+        (message,) = messages_from_dict([json.loads(kept)])
+        if message.text == turn["content"]:
+            return message
     given = {name: turn[name] for name in ("tool_calls", "tool_call_id") if turn[name]}
-    name = {} if turn["sender_id"] == turn["role"] else {"name": turn["sender_id"]}
-    return {"role": turn["role"], "content": turn["content"], **given, **name}
+    (message,) = convert_to_messages([{"role": turn["role"], "content": turn["content"], **given}])
+    return message
 
 
 def _as_said(message: BaseMessage) -> dict[str, Any]:
     said = convert_to_openai_messages(message, text_format="string")
     if not isinstance(said["content"], str):
-        raise NotImplementedError("Recollect's memory/add takes text alone, no images or other blocks")
+        raise NotImplementedError("Recollect searches text: this adapter takes no images or other blocks")
     if said["role"] not in ("user", "assistant", "system", "tool"):
         raise NotImplementedError(f"Recollect has no messages of the role {said['role']!r}")
     names = ("role", "content", "tool_calls", "tool_call_id")
-    return {
-        **{name: said[name] for name in names if name in said},
-        "sender_id": said.get("name", said["role"]),
-        "timestamp": time.time_ns() // 1_000_000,
-    }
+    name = {"sender_id": message.name} if message.name else {}
+    kept = json.dumps(message_to_dict(message), ensure_ascii=False)
+    return {**{name: said[name] for name in names if name in said}, **name, "reasoning": kept}
 
 
 def connect(user_id: str | None = None) -> httpx2.Client:

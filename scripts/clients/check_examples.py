@@ -39,7 +39,12 @@ def langchain_history() -> None:
         HumanMessage("What is 1 + 1?", name="ann"),
         AIMessage("", tool_calls=[call]),
         ToolMessage("2", tool_call_id="c1"),
-        AIMessage("It is 2."),
+        AIMessage(
+            "It is 2.",
+            id="run-1",
+            response_metadata={"model_name": "m"},
+            usage_metadata={"input_tokens": 9, "output_tokens": 3, "total_tokens": 12},
+        ),
     ]
     history = RecollectHistory("a/b ü")
     for _ in range(2):  # Cleared, it begins again.

@@ -238,6 +238,14 @@ class SqlEntryStore(QueueingStore):
         """Oldest first; empty for an entry that never changed."""
         return [version_of(row) for row in await self._database.read(HISTORY, (space, entry_id))]
 
+    async def last_changes(self, space: str, entry_ids: Sequence[str]) -> dict[str, int]:
+        """When each of these entries was made or changed the last time."""
+        found = await self._database.read(
+            "SELECT entry_id, updated FROM entries WHERE space = ? AND entry_id IN (SELECT value FROM json_each(?))",
+            (space, json.dumps(entry_ids)),
+        )
+        return {row["entry_id"]: row["updated"] for row in found}
+
     async def apply(self, change: EntryChange) -> None:
         """All of it or nothing. An entry's revision must be the one that is stored, else Conflict.
 

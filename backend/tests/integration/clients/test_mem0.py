@@ -1,5 +1,6 @@
 """mem0's protocols, in the words of its client (2.2.1), which `make clients` runs: it needs a vector store to be imported."""
 
+from base64 import urlsafe_b64encode
 from json import dumps
 from typing import Any
 
@@ -50,6 +51,8 @@ async def test_the_platform_client_adds_finds_changes_and_deletes(home: Home) ->
     assert (page["count"], page["next"], [each["id"] for each in page["results"]]) == (1, None, [oboe])
     changed = await call(home, "PUT", f"/v1/memories/{oboe}/", {"text": "Ann plays the viola."})
     assert changed["memory"] == "Ann plays the viola."
+    first = page["results"][0]
+    assert changed["created_at"] == first["created_at"] <= first["updated_at"] < changed["updated_at"]
     assert (await call(home, "GET", f"/v1/memories/{oboe}/"))["memory"] == "Ann plays the viola."
     history = await call(home, "GET", f"/v1/memories/{oboe}/history/")
     assert [(each["event"], each["old_memory"], each["new_memory"]) for each in history] == [
@@ -63,6 +66,35 @@ async def test_the_platform_client_adds_finds_changes_and_deletes(home: Home) ->
     third = await kept(home, "Ann sings.")
     assert (await call(home, "DELETE", "/v1/memories/", user_id="ann"))["message"].startswith("1 ")
     assert (await home.client.get(f"/memories/{third}")).status_code == NOT_FOUND
+
+
+async def test_an_event_tells_whether_memories_were_made_and_changes_nothing(tmp_path: Any) -> None:
+    async with remembering(tmp_path / "home") as home:
+        added = [
+            await call(home, "POST", "/v3/memories/add/", {"messages": "I like parks.", "user_id": who, "run_id": "r1"})
+            for who in ("ann", "bob")
+        ]  # fmt: skip
+        path = f"/v1/event/{added[0]['event_id']}/"
+
+        async def status() -> str:
+            told: str = (await call(home, "GET", path))["status"]
+            return told
+
+        async def is_made() -> bool:
+            return await status() == "SUCCEEDED"
+
+        await eventually(is_made)
+        await home.add("r1", "I like the sea, too.", user_id="ann")
+        assert await status() == "PENDING"
+        jobs = (await home.client.get("/api/v1/jobs")).json()["jobs"]
+        assert "flush" not in [job["kind"] for job in jobs]
+        ann, bob, space = [await home.make_key(who) for who in ("ann", "bob", None)]
+        stranger = await home.make_key(space="elsewhere")
+        expected = ((ann, 200), (space, 200), (bob, NOT_FOUND), (stranger, NOT_FOUND))
+        surrogate = urlsafe_b64encode(rb'["ann", "\ud800"]').decode()
+        assert (await home.client.get(f"/v1/event/{surrogate}/", headers=space)).status_code == NOT_FOUND
+        for headers, code in expected:
+            assert (await home.client.get(path, headers=headers)).status_code == code
 
 
 async def test_messages_become_memories_that_tell_their_thread_and_metadata(tmp_path: Any) -> None:

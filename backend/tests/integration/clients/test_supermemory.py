@@ -59,6 +59,31 @@ async def test_a_document_becomes_memories_is_found_changed_and_forgotten(tmp_pa
         assert (await home.client.get("/v3/documents/d1")).status_code == NOT_FOUND
 
 
+async def test_a_batch_tells_what_could_not_be_added(home: Home) -> None:
+    await call(home, "POST", "/api/v1/threads", {"thread_id": "d1", "user_id": "ann", "tags": [str(n) for n in range(100)]})  # fmt: skip
+    documents: list[Any] = [
+        {"content": "One.", "containerTag": "bob"},
+        "Two.",
+        {"content": "Three.", "customId": "d1"},
+    ]
+    key = await home.make_key("ann")
+    told = await call(home, "POST", "/v3/documents/batch", {"documents": documents, "containerTag": "x"}, key)
+    assert [each["status"] for each in told["results"]] == ["queued", "queued", "error"]
+    assert (told["success"], told["failed"], told["results"][2]["id"]) == (2, 1, "")
+    assert "tags" in told["results"][2]["error"]
+    answer = await home.client.post(
+        "/v3/documents/batch", json={"documents": documents[2:], "containerTag": "x"}, headers=key
+    )
+    assert answer.status_code == INVALID
+    space = await home.make_key()
+    told = await call(home, "POST", "/v3/documents/batch", {"documents": documents[:2], **ANN}, space)
+    owners = [
+        (await call(home, "GET", f"/v3/documents/{each['id']}", headers=space))["containerTags"]
+        for each in told["results"]
+    ]
+    assert owners == [["bob"], ["ann"]]
+
+
 async def test_nobody_reaches_anothers_documents_and_nothing_breaks(home: Home) -> None:
     await call(home, "POST", "/v3/documents", {"content": "A secret.", "customId": "d1", **ANN})
     odd: list[Any] = [None, [], 7, {"q": {}}, {"content": " "}, {"containerTags": ["a", "b"], "q": "x"}]

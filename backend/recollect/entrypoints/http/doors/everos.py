@@ -9,11 +9,12 @@ from fastapi.responses import JSONResponse
 from recollect.domain.entries.edit import EntryEdit
 from recollect.domain.entries.entry import CASES, EPISODES, FACTS, KnownEntry
 from recollect.domain.markdown.front_matter import write_time
-from recollect.domain.model import DEFAULT_USER, Append, JsonObject
+from recollect.domain.model import Append, JsonObject
 from recollect.domain.recall.hits import Hit, Mode
-from recollect.entrypoints.http.deps import Calling, Home, note
+from recollect.entrypoints.http.deps import Calling, Home
 from recollect.entrypoints.http.direct_route import BodyRoute
 from recollect.entrypoints.http.doors import memories
+from recollect.entrypoints.http.doors.asking import Asking, asking_for
 from recollect.entrypoints.http.doors.everos_body import (
     AddBody,
     DeleteBody,
@@ -26,7 +27,6 @@ from recollect.entrypoints.http.doors.everos_body import (
     SearchBody,
     UpdateBody,
 )
-from recollect.entrypoints.http.doors.mcp_tools import Asking
 from recollect.entrypoints.http.errors import EVEROS
 from recollect.errors import InvalidInput, NotFound, RecollectError, Refused
 from recollect.service.entries import EntryFilter, ShownEntry
@@ -36,12 +36,6 @@ router = APIRouter(prefix=EVEROS, route_class=BodyRoute, include_in_schema=False
 """Not in our API document: it is documented where the protocol is."""
 _MODES: dict[str, Mode] = {"keyword": "keyword", "vector": "vector"}
 _DAY_MS = 86_400_000
-
-
-def _asking(home: Home, caller: Calling, request: Request, user_id: str | None) -> Asking:
-    acting = caller.acting_for(user_id) or DEFAULT_USER
-    note(request, user=acting)
-    return Asking(home, caller, acting, request)
 
 
 def _answer(data: JsonObject) -> JsonObject:
@@ -103,7 +97,7 @@ async def _profile(asking: Asking, scope: Scoped) -> JsonObject:
 async def add(home: Home, caller: Calling, body: AddBody, request: Request) -> JSONResponse:
     """Whose they are: the sender of the first message that a user sent."""
     owner = next((each.sender_id for each in body.messages if each.role == "user"), None)
-    asking = _asking(home, caller, request, owner)
+    asking = asking_for(home, caller, request, owner)
     turns = [each.turn(f"messages[{number}]") for number, each in enumerate(body.messages)]
     agent = next((each.sender_id for each in body.messages if each.role == "assistant"), None)
     append = Append(caller.space, body.session_id, turns, asking.user_id, agent, body.tags)
@@ -118,7 +112,7 @@ async def add(home: Home, caller: Calling, body: AddBody, request: Request) -> J
 @router.post("/flush")
 async def flush(home: Home, caller: Calling, body: FlushBody, request: Request) -> JsonObject:
     """Of the one thread that has this id, where no user is named."""
-    _asking(home, caller, request, None).act_as("POST", "/api/v1/memory/flush", thread=body.session_id)
+    asking_for(home, caller, request, None).act_as("POST", "/api/v1/memory/flush", thread=body.session_id)
     try:
         flushed = await flush_thread(
             home.THREADS,
@@ -137,7 +131,7 @@ async def flush(home: Home, caller: Calling, body: FlushBody, request: Request) 
 @router.post("/search")
 async def search(home: Home, caller: Calling, body: SearchBody, request: Request) -> JsonObject:
     """Facts come with their episode where that is found too, else as an episode of their own."""
-    asking = _asking(home, caller, request, body.user_id)
+    asking = asking_for(home, caller, request, body.user_id)
     bounds = body.bounds()
     hits = await memories.search(
         asking,
@@ -193,7 +187,7 @@ def _grouped(found: Sequence[tuple[KnownEntry, float]], scope: Scoped) -> list[J
 
 @router.post("/get")
 async def get(home: Home, caller: Calling, body: GetBody, request: Request) -> JsonObject:
-    asking = _asking(home, caller, request, body.user_id)
+    asking = asking_for(home, caller, request, body.user_id)
     told: JsonObject = {"episodes": [], "profiles": [], "agent_cases": [], "agent_skills": []}
     if body.memory_type == "profile":
         told["profiles"] = [await _profile(asking, body)]
@@ -240,7 +234,7 @@ async def _facts_of(asking: Asking, episodes: Sequence[KnownEntry]) -> dict[str,
 @router.post("/update")
 async def update(home: Home, caller: Calling, body: UpdateBody, request: Request) -> JsonObject:
     """A person's word: it wins over what was said before."""
-    asking = _asking(home, caller, request, None)
+    asking = asking_for(home, caller, request, None)
     asking.act_as("PATCH", "/api/v1/memory/entries/entry", entry=body.memory_id)
     title = body.patch.subject or body.patch.summary
     if title is None and body.patch.episode is None:
@@ -255,7 +249,7 @@ async def delete(home: Home, caller: Calling, body: DeleteBody, request: Request
     """The memories of a user, or of one of their sessions. The messages they came from stay."""
     if body.user_id is None:
         raise InvalidInput("user_id: say whose memories are to be deleted", field="user_id")
-    asking = _asking(home, caller, request, body.user_id)
+    asking = asking_for(home, caller, request, body.user_id)
     count = await memories.delete_all(asking, body.session_id)
     names = ["user_id", *(["session_id"] if body.session_id else [])]
     return _answer({"filters": names, "count": count})
@@ -263,7 +257,7 @@ async def delete(home: Home, caller: Calling, body: DeleteBody, request: Request
 
 @router.post("/delete_by_ids")
 async def delete_by_ids(home: Home, caller: Calling, body: IdsBody, request: Request) -> JsonObject:
-    asking = _asking(home, caller, request, None)
+    asking = asking_for(home, caller, request, None)
     for memory_id in dict.fromkeys(body.memory_ids):
         await memories.delete(asking, memory_id)
     return _answer({"memory_type": body.memory_type, "success": True})
@@ -272,7 +266,7 @@ async def delete_by_ids(home: Home, caller: Calling, body: IdsBody, request: Req
 @router.post("/edit")
 async def edit_profile(home: Home, caller: Calling, body: EditBody, request: Request) -> JsonObject:
     """Lines of the profile; a new one is a fact in the person's own words."""
-    asking = _asking(home, caller, request, body.user_id)
+    asking = asking_for(home, caller, request, body.user_id)
     results = [await _applied(asking, number, each) for number, each in enumerate(body.operations)]
     profile = await _profile(asking, body)
     applied = sum(each["status"] == "applied" for each in results)

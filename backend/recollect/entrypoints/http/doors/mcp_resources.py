@@ -4,8 +4,9 @@ from urllib.parse import quote, unquote
 
 import mcp_types as types
 
+from recollect.entrypoints.http.doors.asking import Asking
 from recollect.entrypoints.http.doors.mcp_graph import RESOURCE, as_json, graph_of, written
-from recollect.entrypoints.http.doors.mcp_tools import Asking, Nothing, SearchMemory, profile, search_memory
+from recollect.entrypoints.http.doors.mcp_tools import Nothing, SearchMemory, profile, search_memory
 from recollect.errors import InvalidInput, NotFound
 from recollect.service.vault.notes import name_of
 

@@ -19,8 +19,9 @@ from starlette.types import Receive, Scope, Send
 
 from recollect import __version__
 from recollect.entrypoints.http.doors import mcp_resources as resources
+from recollect.entrypoints.http.doors.asking import Asking
 from recollect.entrypoints.http.doors.mcp_graph import GRAPH
-from recollect.entrypoints.http.doors.mcp_tools import OWN, Asking, Tool
+from recollect.entrypoints.http.doors.mcp_tools import OWN, Tool
 from recollect.entrypoints.http.errors import first_problem, unexpected_body
 from recollect.errors import InvalidInput, NotFound, RecollectError
 

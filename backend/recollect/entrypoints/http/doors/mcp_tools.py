@@ -6,11 +6,8 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal, NamedTuple
 
-from fastapi import Request
 from pydantic import AfterValidator, BaseModel, Field
 
-from recollect.app import App
-from recollect.domain.access import Caller
 from recollect.domain.entries.entry import KnownEntry
 from recollect.domain.entries.links import successor_ids
 from recollect.domain.identity import turn_id, turn_number
@@ -18,8 +15,8 @@ from recollect.domain.markdown.front_matter import write_time
 from recollect.domain.model import Append, NewTurn, ThreadRef, Turn
 from recollect.domain.recall.hits import Hit
 from recollect.domain.recall.rows import NOTE
-from recollect.entrypoints.http.access import act_as, body_bytes
-from recollect.entrypoints.http.deps import note
+from recollect.entrypoints.http.access import body_bytes
+from recollect.entrypoints.http.doors.asking import Asking
 from recollect.entrypoints.http.requests import Body, Id, SearchBody, Text, not_blank
 from recollect.entrypoints.http.routes.entries import verbs
 from recollect.service.entries import EntryFilter, ShownEntry
@@ -31,21 +28,6 @@ MAX_TEXT = 20_000
 _NOTES = "notes/"
 AnyId = Annotated[Id, Field(description="An `id` from another tool's answer. Never guess one.")]
 Kind = Literal["facts", "episodes", "foresight"]
-
-
-@dataclass(frozen=True, slots=True)
-class Asking:
-    """A request, and whose memory it is about."""
-
-    home: App
-    caller: Caller
-    user_id: str
-    request: Request
-
-    def act_as(self, method: str, path: str, **ids: str) -> None:
-        """What the native route asks of a key, counts and records holds here too. Raises Refused and OverQuota."""
-        act_as(self.request.scope, self.user_id, method, path)
-        note(self.request, **ids)
 
 
 class Memory(BaseModel):

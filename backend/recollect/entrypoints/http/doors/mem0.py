@@ -10,11 +10,11 @@ from fastapi import APIRouter, Depends, Query, Request
 from recollect.domain.entries.edit import EntryEdit, Version
 from recollect.domain.entries.entry import FACTS, KnownEntry
 from recollect.domain.markdown.front_matter import write_time
-from recollect.domain.model import DEFAULT_USER, Append, JsonObject, Receipt
-from recollect.entrypoints.http.deps import Calling, Home, PathId, note
+from recollect.domain.model import Append, JsonObject, Receipt
+from recollect.entrypoints.http.deps import Calling, Home, PathId
 from recollect.entrypoints.http.direct_route import BodyRoute
 from recollect.entrypoints.http.doors import memories
-from recollect.entrypoints.http.doors.mcp_tools import Asking
+from recollect.entrypoints.http.doors.asking import Asking, asking_for
 from recollect.entrypoints.http.doors.mem0_body import (
     AddMemories,
     Batch,
@@ -22,10 +22,12 @@ from recollect.entrypoints.http.doors.mem0_body import (
     MemoryChanges,
     Names,
     SearchMemories,
+    event_id_of,
+    read_event_id,
 )
 from recollect.entrypoints.http.requests import Id
 from recollect.entrypoints.http.routes.people import list_users
-from recollect.errors import InvalidInput
+from recollect.errors import InvalidInput, NotFound
 from recollect.service.entries import EntryFilter
 from recollect.service.forget.forget import forget_user
 
@@ -40,21 +42,19 @@ _METADATA = "mem0"
 """Stage of the receipts that keep what a client says of a message."""
 
 
-def _asking(home: Home, caller: Calling, request: Request, user_id: str | None) -> Asking:
-    acting = caller.acting_for(user_id) or DEFAULT_USER
-    note(request, user=acting)
-    return Asking(home, caller, acting, request)
-
-
 async def _rows(asking: Asking, found: Sequence[KnownEntry]) -> list[JsonObject]:
     kept = await memories.kept_beside(asking, found, _METADATA)
-    return [_row(asking, known, kept.get(known.entry_id, {})) for known in found]
+    ids = [known.entry_id for known in found]
+    changed = await asking.home.entry_store.last_changes(asking.caller.space, ids)
+    return [
+        _row(asking, known, kept.get(known.entry_id, {}), changed.get(known.entry_id, known.said))
+        for known in found
+    ]
 
 
-def _row(asking: Asking, known: KnownEntry, metadata: JsonObject) -> JsonObject:
+def _row(asking: Asking, known: KnownEntry, metadata: JsonObject, changed: int) -> JsonObject:
     """A memory as both protocols tell it."""
     run_id = known.sources[0].thread_id if known.sources else None
-    created = write_time(known.said)
     return {
         "id": known.entry_id,
         "memory": known.entry.text,
@@ -65,8 +65,8 @@ def _row(asking: Asking, known: KnownEntry, metadata: JsonObject) -> JsonObject:
         "hash": hashlib.md5(known.entry.text.encode(), usedforsecurity=False).hexdigest(),
         "metadata": metadata,
         "categories": [known.category] if known.category else [known.kind],
-        "created_at": created,
-        "updated_at": created,
+        "created_at": write_time(known.entry.when),
+        "updated_at": write_time(changed),
         "expiration_date": write_time(known.ends) if known.ends else None,
     }
 
@@ -203,29 +203,35 @@ async def _entities(asking: Asking) -> list[JsonObject]:
 @router.get("/v1/ping/")
 async def ping(home: Home, caller: Calling, request: Request) -> JsonObject:
     """The client's first call: its key is right."""
-    _asking(home, caller, request, None)
+    asking_for(home, caller, request, None)
     return {"status": "ok", "org_id": "recollect", "project_id": caller.space, "user_email": None}
 
 
 @router.post("/v3/memories/add/")
 async def add_memories(home: Home, caller: Calling, body: AddMemories, request: Request) -> JsonObject:
     """Store messages; memories are made of them at once, in the background."""
-    asking = _asking(home, caller, request, body.user_id)
+    asking = asking_for(home, caller, request, body.user_id)
     if body.infer is False:
         return {"status": "SUCCEEDED", "results": await _keep(asking, body)}
     thread_id, _, _ = await _add(asking, body)
     await memories.flush(asking, thread_id)
-    return {"message": "Stored; memories are being made", "status": "PENDING", "event_id": thread_id}
+    return {
+        "message": "Stored; memories are being made",
+        "status": "PENDING",
+        "event_id": event_id_of(asking.user_id, thread_id),
+    }
 
 
 @router.get("/v1/event/{event_id}/")
-async def get_event(home: Home, caller: Calling, event_id: PathId, request: Request) -> JsonObject:
+async def get_event(home: Home, caller: Calling, event_id: str, request: Request) -> JsonObject:
     """Whether memories were made of what was added."""
-    asking = _asking(home, caller, request, None)
-    asking.act_as("POST", "/api/v1/memory/flush", thread=event_id)
-    flushed = await memories.flush(asking, event_id)
-    status = "FAILED" if flushed.error else "SUCCEEDED" if flushed.done else "PENDING"
-    return {"id": event_id, "status": status, "error": flushed.error}
+    user_id, thread_id = read_event_id(event_id)
+    if caller.user_id not in (None, user_id):
+        raise NotFound(f"there is no event {event_id[:100]!r}")
+    asking = asking_for(home, caller, request, user_id)
+    is_over, error = await memories.made_yet(asking, thread_id)
+    status = "PENDING" if not is_over else "FAILED" if error else "SUCCEEDED"
+    return {"id": event_id, "status": status, "error": error}
 
 
 @router.post("/v3/memories/")
@@ -238,7 +244,7 @@ async def list_memories(
     page_size: Annotated[int, Query(ge=1, le=1000)] = 100,
 ) -> JsonObject:
     """What holds of a user, the newest first."""
-    asking = _asking(home, caller, request, body.user_id)
+    asking = asking_for(home, caller, request, body.user_id)
     found = await _listed(asking, body)
     shown = found[(page - 1) * page_size : page * page_size]
     rest = f"?page={page + 1}&page_size={page_size}" if page * page_size < len(found) else None
@@ -250,13 +256,13 @@ async def list_memories(
 @router.post("/v3/memories/search/")
 async def search_memories(home: Home, caller: Calling, body: SearchMemories, request: Request) -> JsonObject:
     """The memories that answer a query, the best first."""
-    return {"results": await _found(_asking(home, caller, request, body.user_id), body, 10)}
+    return {"results": await _found(asking_for(home, caller, request, body.user_id), body, 10)}
 
 
 @router.get("/v1/memories/{memory_id}/")
 @router.get("/memories/{memory_id}")
 async def get_memory(home: Home, caller: Calling, memory_id: PathId, request: Request) -> JsonObject:
-    return await _shown(_asking(home, caller, request, None), memory_id)
+    return await _shown(asking_for(home, caller, request, None), memory_id)
 
 
 @router.put("/v1/memories/{memory_id}/")
@@ -265,7 +271,7 @@ async def update_memory(
     home: Home, caller: Calling, memory_id: PathId, body: MemoryChanges, request: Request
 ) -> JsonObject:
     """A person's word: it wins over what was said before."""
-    return await _changed(_asking(home, caller, request, None), memory_id, body)
+    return await _changed(asking_for(home, caller, request, None), memory_id, body)
 
 
 @router.delete("/v1/memories/{memory_id}/")
@@ -280,7 +286,7 @@ async def delete_memory(
     ] = False,
 ) -> JsonObject:
     """It is never derived again."""
-    await memories.delete(_asking(home, caller, request, None), memory_id)
+    await memories.delete(asking_for(home, caller, request, None), memory_id)
     return {"message": "Memory deleted successfully!"}
 
 
@@ -289,7 +295,7 @@ async def delete_memory(
 async def get_memory_history(
     home: Home, caller: Calling, memory_id: PathId, request: Request
 ) -> list[JsonObject]:
-    return await _history(_asking(home, caller, request, None), memory_id)
+    return await _history(asking_for(home, caller, request, None), memory_id)
 
 
 Name = Annotated[Id | None, Query()]
@@ -308,13 +314,13 @@ async def delete_memories(
 ) -> JsonObject:
     """All memories of a user, or of one of their threads. The messages they came from stay."""
     names = Names(user_id=user_id, agent_id=agent_id, app_id=app_id, run_id=run_id)
-    count = await _delete_all(_asking(home, caller, request, user_id), names)
+    count = await _delete_all(asking_for(home, caller, request, user_id), names)
     return {"message": f"{count} memories deleted successfully!"}
 
 
 @router.put("/v1/batch/")
 async def update_batch(home: Home, caller: Calling, body: Batch, request: Request) -> JsonObject:
-    asking = _asking(home, caller, request, None)
+    asking = asking_for(home, caller, request, None)
     for each in body.memories:
         await _changed(asking, each.memory_id, each)
     return {"message": f"Successfully updated {len(body.memories)} memories"}
@@ -322,7 +328,7 @@ async def update_batch(home: Home, caller: Calling, body: Batch, request: Reques
 
 @router.delete("/v1/batch/")
 async def delete_batch(home: Home, caller: Calling, body: Batch, request: Request) -> JsonObject:
-    asking = _asking(home, caller, request, None)
+    asking = asking_for(home, caller, request, None)
     for each in body.memories:
         await memories.delete(asking, each.memory_id)
     return {"message": f"Successfully deleted {len(body.memories)} memories"}
@@ -331,7 +337,7 @@ async def delete_batch(home: Home, caller: Calling, body: Batch, request: Reques
 @router.get("/v1/entities/")
 async def list_entities(home: Home, caller: Calling, request: Request) -> JsonObject:
     """Who has chats here, for the operator."""
-    rows = await _entities(_asking(home, caller, request, None))
+    rows = await _entities(asking_for(home, caller, request, None))
     return {"count": len(rows), "next": None, "previous": None, "results": rows}
 
 
@@ -342,7 +348,7 @@ async def delete_entity(
     """Forget a user: messages, memories and all that came from them."""
     if kind != "user":
         raise InvalidInput(f"kind: a user can be deleted, not {kind[:50]}", field="kind")
-    asking = _asking(home, caller, request, name)
+    asking = asking_for(home, caller, request, name)
     asking.act_as("DELETE", "/api/v1/users/user")
     await forget_user(home.forgetting, home.people, caller, name)
     return {"message": "Entity deleted successfully!"}
@@ -351,7 +357,7 @@ async def delete_entity(
 @router.post("/memories")
 async def add_and_wait(home: Home, caller: Calling, body: AddMemories, request: Request) -> JsonObject:
     """Store messages, and tell what is made of them within half a minute; the rest is made later."""
-    asking = _asking(home, caller, request, body.user_id)
+    asking = asking_for(home, caller, request, body.user_id)
     if body.infer is False:
         return {"results": await _keep(asking, body)}
     thread_id, receipts, at = await _add(asking, body)
@@ -364,14 +370,14 @@ async def add_and_wait(home: Home, caller: Calling, body: AddMemories, request: 
 async def list_hosted(
     home: Home, caller: Calling, request: Request, user_id: Name = None, run_id: Name = None
 ) -> JsonObject:
-    asking = _asking(home, caller, request, user_id)
+    asking = asking_for(home, caller, request, user_id)
     found = await _listed(asking, Filtered(user_id=user_id, run_id=run_id))
     return {"results": await _rows(asking, found)}
 
 
 @router.post("/search")
 async def search_hosted(home: Home, caller: Calling, body: SearchMemories, request: Request) -> JsonObject:
-    return {"results": await _found(_asking(home, caller, request, body.user_id), body, 100)}
+    return {"results": await _found(asking_for(home, caller, request, body.user_id), body, 100)}
 
 
 for _path in ("/v1/exports/", "/v1/exports/get/", "/v1/summary/", "/v1/feedback/", "/reset", "/configure"):

@@ -1,16 +1,19 @@
 """What mem0's client sends: whose memory is meant, by any of its four names, and what is to be added, found or changed."""
 
+import json
+from base64 import urlsafe_b64decode, urlsafe_b64encode
 from typing import Annotated
 
-from pydantic import Field, model_validator
+from pydantic import Field, TypeAdapter, model_validator
 
 from recollect.domain.model import MAX_TIMESTAMP, Role
 from recollect.entrypoints.http.doors.memories import Metadata, Words, bounds_of
 from recollect.entrypoints.http.openai_schemas import Lenient
 from recollect.entrypoints.http.requests import Id, Objects, Said, Text, ThreadId
-from recollect.errors import InvalidInput
+from recollect.errors import InvalidInput, NotFound
 
 _OWN = ("user_id", "agent_id", "app_id", "run_id")
+_EVENT: TypeAdapter[tuple[str, str]] = TypeAdapter(tuple[Id, ThreadId])
 Seconds = Annotated[float, Field(ge=0, le=MAX_TIMESTAMP // 1000, description="Since 1970.")]
 
 
@@ -98,3 +101,16 @@ class BatchChange(MemoryChanges):
 
 class Batch(Lenient):
     memories: Annotated[list[BatchChange], Field(min_length=1, max_length=1000)]
+
+
+def event_id_of(user_id: str, thread_id: str) -> str:
+    """Whose thread: a `run_id` may be that of several users."""
+    return urlsafe_b64encode(json.dumps([user_id, thread_id]).encode()).decode().rstrip("=")
+
+
+def read_event_id(event_id: str) -> tuple[str, str]:
+    """User and thread."""
+    try:
+        return _EVENT.validate_json(urlsafe_b64decode(event_id + "=" * (-len(event_id) % 4)))
+    except ValueError:
+        raise NotFound(f"there is no event {event_id[:100]!r}") from None

@@ -12,15 +12,17 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, BeforeValidator, Field, TypeAdapter
 
 from recollect.domain.entries.entry import EPISODES, FACTS, FORESIGHT, KnownEntry
+from recollect.domain.job import FLUSH
 from recollect.domain.model import MAX_TIMESTAMP, Append, JsonObject, NewTurn, Receipt, Role, ThreadRef
 from recollect.domain.paths import owner_folder
 from recollect.domain.recall.hits import Hit
+from recollect.domain.strategy import STRATEGY
 from recollect.entrypoints.http.access import body_bytes
-from recollect.entrypoints.http.doors.mcp_tools import Asking
+from recollect.entrypoints.http.doors.asking import Asking
 from recollect.entrypoints.http.requests import SearchBody, Text, not_blank, storable_json
 from recollect.errors import NotFound
 from recollect.service.entries import EntryFilter, ShownEntry
-from recollect.service.threads import Flushed, flush_thread, memorize, refuse_backlog
+from recollect.service.threads import Flushed, flush_thread, memorize, owned_thread, refuse_backlog
 
 Words = Annotated[Text, AfterValidator(not_blank)]
 Metadata = Annotated[dict[str, Any], AfterValidator(storable_json)]
@@ -56,6 +58,17 @@ async def flush(asking: Asking, thread_id: str, seconds: float = 0) -> Flushed:
     return await flush_thread(
         home.THREADS, home.cells, home.jobs, asking.caller, thread_id, asking.user_id, seconds
     )
+
+
+async def made_yet(asking: Asking, thread_id: str) -> tuple[bool, str | None]:
+    """Whether memories were made of a thread, and why not where that was given up. Changes nothing."""
+    home = asking.home
+    asking.act_as("GET", "/api/v1/threads/thread", thread=thread_id)
+    thread = await owned_thread(home.THREADS, asking.caller, thread_id, asking.user_id)
+    found = await home.jobs.list_jobs(space=thread.space, user_id=thread.user_id, thread_id=thread_id)
+    making = [job for job in found if job.kind == FLUSH or (job.kind == STRATEGY and "cell" in job.payload)]
+    waits = await home.cells.count_buffered(thread.ref) or any(job.state != "dead" for job in making)
+    return not waits, next((job.error or job.kind for job in making), None)
 
 
 async def search(asking: Asking, **wanted: Any) -> list[Hit]:

@@ -16,7 +16,7 @@ from recollect.domain.recall.hits import Hit
 from recollect.entrypoints.http.deps import Calling, Home, PathId, note
 from recollect.entrypoints.http.direct_route import BodyRoute
 from recollect.entrypoints.http.doors import memories
-from recollect.entrypoints.http.doors.mcp_tools import Asking
+from recollect.entrypoints.http.doors.asking import Asking
 from recollect.entrypoints.http.doors.memories import Metadata, Words
 from recollect.entrypoints.http.openai_schemas import Lenient
 from recollect.entrypoints.http.requests import Id, Said, Tag, ThreadId
@@ -125,14 +125,20 @@ async def add_document(home: Home, caller: Calling, body: Document, request: Req
 
 @router.post("/v3/documents/batch")
 async def add_documents(home: Home, caller: Calling, body: Batch, request: Request) -> JsonObject:
-    asking, tags = _asking(home, caller, request, body)
-    results = []
+    """What can't be added is told in its place, unless nothing could be."""
+    results: list[JsonObject] = []
+    problems: list[RecollectError] = []
     for each in body.documents:
         document = Document(content=each) if isinstance(each, str) else each
-        if document.container_tag not in (None, body.container_tag):
-            asking, tags = _asking(home, caller, request, document)
-        results.append(await _add(asking, tags, document))
-    return {"results": results, "success": len(results), "failed": 0}
+        tagged = body if document.container_tag is None else document
+        try:
+            results.append(await _add(*_asking(home, caller, request, tagged), document))
+        except RecollectError as error:
+            problems.append(error)
+            results.append({"id": "", "status": "error", "error": error.message, "details": error.code})
+    if len(problems) == len(results):
+        raise problems[0]
+    return {"results": results, "success": len(results) - len(problems), "failed": len(problems)}
 
 
 async def _thread(asking: Asking, document_id: str, method: str) -> Thread:
@@ -252,15 +258,9 @@ async def delete_document(home: Home, caller: Calling, document_id: PathId, requ
 
 
 async def _hits(asking: Asking, tags: tuple[str, ...], body: SearchWanted, types: list[str]) -> list[Hit]:
-    hits = await memories.search(
-        asking,
-        query=body.q,
-        top_k=body.limit,
-        types=types,
-        tags=list(tags),
-        relevant_only=body.threshold != 0,
-    )
-    return [hit for hit in hits if memories.share(hit.score) >= (body.threshold or 0) / 2]
+    """Our scores compare texts within one answer: no number of another scale says where to cut, but 0 says not to."""
+    wanted = {"query": body.q, "top_k": body.limit, "types": types, "tags": list(tags)}
+    return await memories.search(asking, **wanted, relevant_only=body.threshold != 0)
 
 
 @router.post("/v4/search")
