@@ -32,8 +32,6 @@ _TOO_LONG = ("exceed_context_size_error", "request_too_large")
 """How llama.cpp and Anthropic call it."""
 _LENGTHS = ("input_tokens", "input_text")
 """What vLLM names, which has no code for it."""
-_says_too_long = re.compile(r"prompt is too long|context (?:length|window|size)", re.IGNORECASE).search
-"""The words of Anthropic, SGLang, OpenRouter and others, which have no code for it either."""
 
 
 class RefusedInAnyForm(ModelRefused):
@@ -57,14 +55,20 @@ def hint(body: Any, status: int | None = None) -> str:
 
 def code_of(body: Any, status: int | None) -> str | None:
     """The code under which a refusal is told: the server's, if it is a known one. None: it says nothing of the request."""
-    codes = _codes_in(body)
-    if any(code in _TOO_LONG for code in codes) or dict_of(_error_of(body)).get("param") in _LENGTHS:
+    codes, error = _codes_in(body), dict_of(_error_of(body))
+    if any(code in _TOO_LONG for code in codes) or error.get("param") in _LENGTHS or _is_counted_out(error):
         return "context_length_exceeded"
     if (known := next((code for code in codes if code in CODES_OF_REFUSALS), None)) is not None:
         return str(known)
-    if status in EXTRAS_REFUSED and _says_too_long(str(dict_of(_error_of(body)).get("message", body))):
-        return "context_length_exceeded"
     return {400: "invalid_request", 422: "invalid_request", 413: "context_length_exceeded"}.get(status or 0)
+
+
+def _is_counted_out(error: JsonObject) -> bool:
+    """llama.cpp's count of the prompt beside what fits."""
+    match error:
+        case {"n_prompt_tokens": int(long), "n_ctx": int(fits)}:
+            return long >= fits
+    return False
 
 
 def _error_of(body: Any) -> Any:
