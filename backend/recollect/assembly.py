@@ -229,7 +229,7 @@ class Assembly:
             self.THREADS,
             self.transcripts,
             self.vault,
-            Addresses(allow_private=settings.chat.allow_private_images),
+            Addresses(allow_private=settings.chat.allow_private_images, schemes="https: or data:"),
             self.transcriber.reports,
         )
         stores = self.THREADS, self.transcripts, self.coverage

@@ -6,7 +6,7 @@ import re
 import socket
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, urlsplit
 
 from recollect.errors import InvalidInput, TooMuchQueued
 
@@ -40,11 +40,16 @@ class Addresses:
         self,
         *,
         allow_private: bool = False,
+        schemes: str = "https:",
         resolve: Callable[[str], Sequence[str]] = resolved,
         seconds: float = 5.0,
         threads: int = _THREADS,
     ) -> None:
-        """With `allow_private` every http: and https: URL may. All of a request are looked up in so many seconds."""
+        """With `allow_private` every http: and https: URL may. All of a request are looked up in so many seconds.
+
+        `schemes`: what a refusal says that a URL must begin with.
+        """
+        self._schemes = schemes
         self._allow_private = allow_private
         self._resolve = resolve
         self._seconds = seconds
@@ -84,7 +89,7 @@ class Addresses:
 
     def _named_host(self, url: str) -> str | None:
         is_allowed = self._allow_private and url.lower().startswith(("http://", "https://"))
-        return None if is_allowed else _named_host(url)
+        return None if is_allowed else _named_host(url, self._schemes)
 
     async def _look_up(self, host: str, user: Hashable, ends: float) -> Sequence[str]:
         while (before := self._under_way.get(user)) is not None:
@@ -130,7 +135,7 @@ def _is_outside(address: ipaddress.IPv4Address | ipaddress.IPv6Address) -> bool:
     return address in _GLOBAL_IPV6 and address not in _6TO4 and address.is_global
 
 
-def _named_host(url: str) -> str | None:
+def _named_host(url: str, schemes: str) -> str | None:
     """The name of a URL's host, which is to be resolved; None for a literal public address.
 
     Raises ValueError for what can be told by the text alone.
@@ -141,7 +146,8 @@ def _named_host(url: str) -> str | None:
         raise ValueError("must not hold spaces, control characters or backslashes")
     parts = urlsplit(url)
     if parts.scheme != "https":
-        raise ValueError("must begin with https: or data:")
+        raise ValueError(f"must begin with {schemes}")
+    _check_port(parts)
     if not parts.hostname or "@" in parts.netloc or "%" in parts.netloc:
         raise ValueError("must name a host, without a user or an escape")
     try:
@@ -163,9 +169,19 @@ def _host_of(url: str) -> str:
     if _UNSAFE.search(url) or len(url) > _LONGEST:
         raise ValueError("must not hold spaces, control characters or backslashes, nor be too long")
     parts = urlsplit(url)
-    if "@" in parts.netloc or parts.port == 0:
-        raise ValueError("must not name a user, nor port 0")
+    if "@" in parts.netloc:
+        raise ValueError("must not name a user")
+    _check_port(parts)
     return parts.hostname or ""
+
+
+def _check_port(parts: SplitResult) -> None:
+    try:
+        is_valid = parts.port != 0
+    except ValueError:
+        is_valid = False
+    if not is_valid:
+        raise ValueError("must name a port from 1 to 65535, or none")
 
 
 def _literal(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:

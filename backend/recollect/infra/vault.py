@@ -115,6 +115,13 @@ class Vault:
         return read_file(self.root, path, limit)
 
     @in_thread("read")
+    def is_blocked(self, path: str) -> bool:
+        """Whether nothing can be written there: a file has the name of one of its folders, or a folder its own."""
+        target = self.root / path
+        folders = target.parents[: path.count("/")]
+        return target.is_dir() or any(each.exists() and not each.is_dir() for each in folders)
+
+    @in_thread("read")
     def stamps(self, folder: str = "") -> dict[str, FileStamp]:
         """When each Markdown file below a folder was written, and how long it is. Hidden files are left out.
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from recollect.domain.access import Caller
 from recollect.domain.model import NOTE_BYTES, Note
-from recollect.domain.paths import file_name, is_markdown
+from recollect.domain.paths import file_name, is_markdown, kept_name
 from recollect.errors import AlreadyExists, InvalidInput, NotFound
 from recollect.infra.journal.forget.forgetting import SqlForgetting
 from recollect.service.coordination import OwnerLocks
@@ -229,11 +229,16 @@ def _found(names: dict[str, Note], parts: Sequence[str]) -> Note | None:
     if not parts:
         return None
     given = "/".join(parts)
-    return names.get(given) or names.get(f"{given}.md") or names.get(_new_name(parts))
+    return (
+        names.get(given)
+        or names.get(f"{given}.md")
+        or names.get(_new_name(parts))
+        or names.get(_plain_name(parts))
+    )
 
 
 def _below(names: dict[str, Note], parts: Sequence[str]) -> list[str]:
-    folders = {"/".join(parts), "/".join(map(file_name, parts))} if parts else {""}
+    folders = {"/".join(parts), *("/".join(map(form, parts)) for form in (kept_name, file_name))}
     return sorted(
         name for name in names if any(name.startswith(f"{folder}/" if folder else "") for folder in folders)
     )
@@ -241,8 +246,17 @@ def _below(names: dict[str, Note], parts: Sequence[str]) -> list[str]:
 
 def _new_name(parts: Sequence[str]) -> str:
     *folders, last = parts
-    stem = last[: last.rindex(".")] if is_markdown(last) else last
-    return "/".join([*map(file_name, folders), f"{file_name(stem or last)}.md"])
+    return "/".join(map(kept_name, [*folders, f"{_stem(last)}.md"]))
+
+
+def _plain_name(parts: Sequence[str]) -> str:
+    """As earlier versions wrote it."""
+    *folders, last = parts
+    return "/".join([*map(file_name, folders), f"{file_name(_stem(last))}.md"])
+
+
+def _stem(name: str) -> str:
+    return name[: name.rindex(".")] or name if is_markdown(name) else name
 
 
 def _new_path(owner: str, parts: Sequence[str]) -> str:

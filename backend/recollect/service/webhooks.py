@@ -31,7 +31,8 @@ class Webhooks:
         self, database: Database, settings: WebhookSettings, clock: Clock, fail_points: FailPoints
     ) -> None:
         self.store = SqlWebhookStore(database)
-        addresses = Addresses(allow_private=settings.allow_private)
+        schemes = "https: or http:" if settings.allow_private else "https:"
+        addresses = Addresses(allow_private=settings.allow_private, schemes=schemes)
         self.sender = WebhookSender(addresses, settings.timeout_seconds)
         self._clock = clock
         self._fail_points = fail_points

@@ -2,7 +2,6 @@
 
 import hashlib
 import itertools
-import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -20,6 +19,7 @@ THINKING, IMAGES, TOO_LONG = "thinking", "images and other media", "messages tha
 NO_MESSAGES, UNREADABLE = "conversations without messages", "conversations that can't be read"
 NO_MESSAGE = "nothing was said"
 """Of a node that only holds a tree together: it is not counted."""
+BAD_TIMES = "times that can't be read"
 REPEATED = "messages whose id another one of the conversation has"
 
 
@@ -88,7 +88,7 @@ def conversation(
         title=clean(title).strip()[:MAX_TITLE] or None if title else None,
         said=tuple(_with_times(kept, created)),
         branches=frozenset(each.message_id for each in kept if each.message_id not in path),
-        left_out=reasons,
+        left_out=+reasons,
     )
 
 
@@ -207,10 +207,18 @@ def moment(value: Any) -> int | None:
         except ValueError:
             return None
         value = (told if told.tzinfo else told.replace(tzinfo=UTC)).timestamp()
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < 1e20:
         return None
-    # Milliseconds and nanoseconds are told as such by some: no conversation was held after the year 5138.
+    # Some tell milliseconds, microseconds or nanoseconds: no conversation was held after the year 5138.
     while value > 1e11:
         value /= 1000
     milliseconds = round(value * 1000)
     return milliseconds if 0 < milliseconds <= MAX_TIMESTAMP else None
+
+
+def told_moment(value: Any, left_out: Counter[str]) -> int | None:
+    """Likewise; one that is told and can't be read is counted."""
+    time = moment(value)
+    if time is None and value:
+        left_out[BAD_TIMES] += 1
+    return time

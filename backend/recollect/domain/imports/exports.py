@@ -17,10 +17,10 @@ from recollect.domain.imports.conversation import (
     Said,
     conversation,
     made_message_id,
-    moment,
     objects_in,
     said_id,
     text_in,
+    told_moment,
 )
 
 Json = Mapping[str, Any]
@@ -42,7 +42,7 @@ def chatgpt(told: Json) -> Conversation:
         text_in(told.get("title")),
         messages,
         current=said_id(told.get("current_node")),
-        created=moment(told.get("create_time")),
+        created=told_moment(told.get("create_time"), left_out),
         left_out=left_out,
     )
 
@@ -76,7 +76,7 @@ def _chatgpt_message(name: str, node: Json, left_out: Counter[str]) -> Said:
         parent=parent,
         role="user" if role == "user" else "assistant",
         text=text,
-        time=moment(told.get("create_time")),
+        time=told_moment(told.get("create_time"), left_out),
         model=said_id(metadata.get("model_slug")) if role == "assistant" else None,
         attachments=tuple(
             (text_in(each.get("name")), "")
@@ -111,7 +111,7 @@ def claude(told: Json) -> Conversation:
         said_id(told.get("uuid")),
         text_in(told.get("name")),
         messages,
-        created=moment(told.get("created_at")),
+        created=told_moment(told.get("created_at"), left_out),
         left_out=left_out,
     )
 
@@ -138,7 +138,7 @@ def _claude_message(place: int, told: Json, before: str | None, left_out: Counte
         parent=before,
         role="user" if role == "human" else "assistant",
         text=text,
-        time=moment(told.get("created_at")),
+        time=told_moment(told.get("created_at"), left_out),
         attachments=tuple(reversed(names.items())),
         left_out=None if role in ("human", "assistant") else SYSTEM,
     )
@@ -164,7 +164,7 @@ def open_webui(told: Json) -> Conversation:
         text_in(told.get("title")) or text_in(chat.get("title")),
         messages,
         current=said_id(history.get("currentId")),
-        created=moment(told.get("created_at")) or moment(chat.get("timestamp")),
+        created=told_moment(told.get("created_at"), left_out) or told_moment(chat.get("timestamp"), left_out),
         left_out=left_out,
     )
 
@@ -190,7 +190,7 @@ def _open_webui_message(
         parent=said_id(told.get("parentId")) or before,
         role="user" if role == "user" else "assistant",
         text=text,
-        time=moment(told.get("timestamp")),
+        time=told_moment(told.get("timestamp"), left_out),
         model=said_id(told.get("model")) if role == "assistant" else None,
         attachments=tuple(attachments),
         left_out=None if role in ("user", "assistant") else SYSTEM if role == "system" else TOOLS,
@@ -201,6 +201,7 @@ def claude_code(lines: Iterator[Json], name: str) -> Conversation:
     """A session's lines: each names its parent, and all but what was said is left out. `name` is that of its file."""
     messages: list[Said] = []
     known: set[str] = set()
+    left_out: Counter[str] = Counter()
     session = title = None
     for line in lines:
         kind = line.get("type")
@@ -216,15 +217,15 @@ def claude_code(lines: Iterator[Json], name: str) -> Conversation:
         if parent not in known and messages:
             parent = messages[-1].message_id
         known.add(identifier)
-        messages.append(_claude_code_message(line, identifier, parent))
+        messages.append(_claude_code_message(line, identifier, parent, left_out))
     stem = name.replace("\\", "/").rpartition("/")[2].removesuffix(".jsonl")
     if title is None:
         title = next((each.text for each in messages if each.role == "user" and not each.left_out), "")
         title = title.strip().partition("\n")[0][:80]
-    return conversation("claude-code", session or stem, title, messages)
+    return conversation("claude-code", session or stem, title, messages, left_out=left_out)
 
 
-def _claude_code_message(line: Json, identifier: str, parent: str | None) -> Said:
+def _claude_code_message(line: Json, identifier: str, parent: str | None, left_out: Counter[str]) -> Said:
     message = _object(line.get("message"))
     role, content = message.get("role"), message.get("content")
     text, reason = text_in(content), None
@@ -247,7 +248,7 @@ def _claude_code_message(line: Json, identifier: str, parent: str | None) -> Sai
         parent=parent,
         role="user" if role == "user" else "assistant",
         text="" if reason else text,
-        time=moment(line.get("timestamp")),
+        time=told_moment(line.get("timestamp"), left_out),
         model=said_id(message.get("model")) if role == "assistant" else None,
         left_out=reason,
     )

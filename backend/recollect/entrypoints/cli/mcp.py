@@ -121,7 +121,8 @@ def _entry(
         address = f"{url.rstrip('/').removesuffix('/mcp')}/mcp"
         return {"type": "http", "url": address} | ({"headers": headers} if headers else {})
     arguments = ["mcp"]
-    where = str(home.resolve()) if home else os.environ.get("RECOLLECT_HOME")
+    chosen = home or os.environ.get("RECOLLECT_HOME")
+    where = str(Path(chosen).resolve()) if chosen else None
     for option, value in (("--home", where), ("--user", user), ("--url", url)):
         arguments += [option, value] if value else []
     entry = {"type": "stdio", "command": _program(), "args": arguments}

@@ -111,7 +111,7 @@ class NoteBody(Body):
     """A note to be kept."""
 
     user_id: Id | None = Field(None, description="Whose; unset: the key's user, else `me`.")
-    name: Id = Field(description="Its file's name, with or without `.md`.")
+    name: Id = Field(description="Its file's name, without folders, with or without `.md`.")
     text: Annotated[Text, AfterValidator(not_blank)] = Field(description="Markdown, up to 1,000,000 bytes.")
     replace: bool = Field(False, description="Put it in the place of another note of that name.")
 

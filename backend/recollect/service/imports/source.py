@@ -2,8 +2,12 @@
 
 import codecs
 import io
+import itertools
 import json
+import lzma
+import struct
 import zipfile
+import zlib
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass, field
@@ -26,7 +30,8 @@ _LONGEST_SESSION = 256 * 1024 * 1024
 _MOST_UNPACKED = 16 * 1024 * 1024 * 1024
 _LARGEST_DIRECTORY = 16 * 1024 * 1024
 """Of an archive, in bytes: about 200,000 files."""
-_MOST_LINES_LOOKED_AT = 50
+_MOST_LOOKED_AT = 50
+"""Lines or conversations, by which a format is told."""
 _AT_ONCE = 100
 _NEAR_THE_END = 16
 """What is cut off within a literal or an escape is told as a mistake that lies so near to the end."""
@@ -63,6 +68,23 @@ class BrokenFile(ValueError):
     """The file is not what its beginning promised."""
 
 
+class Damaged(BrokenFile):
+    """A file of an archive, or the archive, can't be unpacked."""
+
+
+_DAMAGE = (
+    zipfile.BadZipFile,
+    zlib.error,
+    lzma.LZMAError,
+    struct.error,
+    EOFError,
+    OSError,
+    RuntimeError,
+    ValueError,
+)
+"""Raised by `zipfile` for what is damaged, has a password, or is packed in an unknown way."""
+
+
 @dataclass(slots=True)
 class Source:
     """An opened file. `items` blocks: it is to be read off the event loop."""
@@ -81,6 +103,7 @@ class Source:
         """Raises InvalidInput for what is none of the formats."""
         source = cls(file, name, file.seek(0, io.SEEK_END))
         file.seek(0)
+        damage: BrokenFile | None = None
         try:
             if file.read(4) == b"PK\x03\x04":
                 _refuse_many_files(file, source.total)
@@ -89,11 +112,16 @@ class Source:
             source.total = sum(size for _, size in members)
             if source.total > _MOST_UNPACKED:
                 raise BrokenFile(f"unpacked it has more than {_MOST_UNPACKED:,} bytes")
-            for member, _ in members:
+        except _DAMAGE as error:
+            raise InvalidInput(f"{name} can't be read: {error}") from error
+        for member, _ in members:
+            try:
                 if (found := source._format(member)) is not None:
                     source.formats[found] = None
-        except (zipfile.BadZipFile, NotImplementedError, RuntimeError, BrokenFile, OSError) as error:
-            raise InvalidInput(f"{name} can't be read: {error}") from error
+            except Damaged as error:
+                damage = damage or error
+        if not source.formats and damage is not None:
+            raise InvalidInput(f"{name} can't be read: {damage}") from damage
         if not source.formats:
             raise InvalidInput(f"{name} is none of the formats that can be imported: {KNOWN}")
         return source
@@ -104,7 +132,7 @@ class Source:
         for member, size in self._members():
             try:
                 yield from self._items(member, size, before)
-            except (zipfile.BadZipFile, BrokenFile, UnicodeDecodeError, EOFError) as error:
+            except (BrokenFile, UnicodeDecodeError) as error:
                 yield LeftOut(f"{member or self.name} can't be read on: {error}")
             before += size
             self.done = before
@@ -142,7 +170,10 @@ class Source:
 
     def _open(self, member: str, *, counted: bool = False) -> IO[bytes]:
         if self.archive is not None:
-            file = self.archive.open(member)
+            try:
+                file = self.archive.open(member)
+            except _DAMAGE as error:
+                raise Damaged(str(error)) from error
         else:
             file = self.file
             file.seek(0)
@@ -164,8 +195,11 @@ class Source:
                 if start == b"{" and (found := _format_of_lines(file)):
                     return found
             with closing(self._open(member)) as file:
-                first = next(iter(array(file)), None)
-                return format_of(first) if isinstance(first, dict) else None
+                looked_at = itertools.islice(array(file), _MOST_LOOKED_AT)
+                found_in = (format_of(each) for each in looked_at if isinstance(each, dict))
+                return next((found for found in found_in if found), None)
+        except Damaged:
+            raise
         except (BrokenFile, UnicodeDecodeError):
             return None
 
@@ -176,6 +210,8 @@ def _refuse_many_files(file: IO[bytes], size: int) -> None:
     file.seek(start)
     tail = file.read()
     end = tail.rfind(b"PK\x05\x06")
+    if end < 0:
+        raise BrokenFile("the list of its files, at its end, is missing")
     length = int.from_bytes(tail[end + 12 : end + 16], "little")
     if tail[max(0, end - 20) : end].startswith(b"PK\x06\x07"):  # A second list's end, with longer numbers.
         file.seek(min(size, int.from_bytes(tail[end - 12 : end - 4], "little")))
@@ -201,7 +237,10 @@ class _Pieces(io.RawIOBase):
         return True
 
     def readinto(self, buffer: Any) -> int:
-        piece = self._file.read(len(buffer))
+        try:
+            piece = self._file.read(len(buffer))
+        except _DAMAGE as error:
+            raise Damaged(str(error)) from error
         buffer[: len(piece)] = piece
         if self._source is not None:
             self._source.done += len(piece)
@@ -310,7 +349,7 @@ def _lines(file: IO[bytes]) -> Iterator[dict[str, Any]]:
 
 def _format_of_lines(file: IO[bytes]) -> str | None:
     """Told by the first lines: a session may begin with lines that say little."""
-    for _ in range(_MOST_LINES_LOOKED_AT):
+    for _ in range(_MOST_LOOKED_AT):
         line = file.readline(_CHUNK)
         if not line:
             return None

@@ -94,11 +94,16 @@ class NoteFollower:
 
         It is recorded once it is written: whatever fails before that leaves the version that was there the current
         one. Raises AlreadyExists if another text is there, unless `replace`, or if that has another digest than `over`.
+        Raises InvalidInput if a folder of its path is a file, or it is a folder itself.
         """
         async with self.locks.of(path):
             before = await self.vault.look(path)
             if over is not None and (before is None or before.digest != over):
                 raise AlreadyExists("the note was edited by hand meanwhile", field="name")
+            if before is None and await self.vault.is_blocked(path):
+                raise InvalidInput(
+                    "name: a file is where it needs a folder, or the other way round", field="name"
+                )
             # One that was deleted may still be there for a moment.
             is_gone = before is not None and await self.store.is_deleted(path, *before.digests)
             ours = frozenset([before.digest]) if before is not None and (replace or is_gone) else frozenset()
@@ -252,6 +257,8 @@ class Notes:
         self, caller: Caller, user_id: str | None, name: str, text: str, *, replace: bool = False
     ) -> tuple[NoteText, bool]:
         """The note, and whether it is new. Raises AlreadyExists if another text has that name, unless `replace`."""
+        if "/" in name or "\\" in name:
+            raise InvalidInput("name: names a file, without folders", field="name")
         return await self._write(caller, user_id, f"{file_name(_stem(name))}.md", text, replace=replace)
 
     async def import_file(
@@ -284,9 +291,8 @@ def notes_owner(caller: Caller, user_id: str | None) -> str:
 
 
 def _stem(name: str) -> str:
-    """The file's name, without folders and ending."""
-    last = name.replace("\\", "/").rstrip("/").rpartition("/")[2]
+    """Without its ending."""
     for ending in MARKDOWN_ENDINGS:
-        if last.lower().endswith(ending) and len(last) > len(ending):
-            return last[: -len(ending)]
-    return last or name
+        if name.lower().endswith(ending) and len(name) > len(ending):
+            return name[: -len(ending)]
+    return name

@@ -475,7 +475,14 @@ def test_memory_files_are_notes_and_nobody_elses(
         file = server.home / "vault" / note["path"]
         assert file.read_text() == "I fly to Porto."
         listed = used(ours, {"command": "view", "path": "/memories"})
-        assert f"15B\t/memories/{note['name']}" in listed
+        assert "15B\t/memories/My Plans/Trip.md" in listed
+        through = "/memories/My Plans/Trip.md/x.md"
+        for command in (
+            {"command": "create", "path": through, "file_text": "x"},
+            {"command": "rename", "old_path": "/memories/My Plans/Trip.md", "new_path": through},
+        ):
+            assert "a file is where it needs a folder" in used(ours, command)
+        assert not any("vault" in each for each in server.client.get("/health").json()["degraded"])
         file.write_text("I fly to Porto on Friday.")
         edit = {
             "command": "str_replace",

@@ -104,6 +104,13 @@ def test_a_file_that_cannot_be_read_is_left_alone(folder: Path, text: str) -> No
     assert file.read_bytes() == text.encode("utf-8", "surrogateescape")
 
 
+def test_a_home_is_named_by_its_whole_path(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RECOLLECT_HOME", "memory")
+    assert install("--claude-code", "--yes").exit_code == 0
+    entry = read(folder / "project/.mcp.json")["mcpServers"]["recollect"]
+    assert entry["args"] == ["mcp", "--home", str(folder / "project/memory")]
+
+
 def test_a_client_must_be_named(folder: Path) -> None:
     assert install("--yes").exit_code == 2
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import random
 from pathlib import Path
 from typing import Any
 
@@ -362,6 +363,55 @@ async def test_an_export_that_breaks_off_is_taken_as_far_as_it_goes(home: Home) 
     (reason,) = report["left_out"]
     assert reason.startswith("conversations.json can't be read on: ")
     assert (await bring(home, content))["messages"] == 10 - report["messages"]
+
+
+async def test_a_damaged_archive_gives_what_is_whole_and_a_report_of_the_rest(home: Home) -> None:
+    good, first = made.export("Claude", 2, 2), {"title": "x", "mapping": None}
+    plain = made.zipped(
+        {"a.json": good, "conversations.json": json.dumps([first, made.chatgpt(1, 2)]).encode()}
+    )
+    report = await bring(home, plain, "whole.zip", dry_run=True)
+    assert (report["formats"], report["conversations"]) == (["Claude", "ChatGPT"], 3)
+    refused = error_of(await send(home, plain[: len(plain) // 2], "x.zip"))
+    assert refused["message"] == "x.zip can't be read: the list of its files, at its end, is missing"
+    assert (
+        "can't be read: Bad CRC-32"
+        in error_of(await send(home, spoilt_crc(made.zipped({"a.json": good}), "a.json"), "x.zip"))["message"]
+    )
+    report = await bring(home, spoilt_crc(plain, "conversations.json"), "x.zip")
+    assert (report["messages"], list(report["left_out"])) == (
+        4,
+        ["conversations.json can't be read on: Bad CRC-32 for file 'conversations.json'"],
+    )
+
+    drawn = random.Random(1)
+    said = (made.claude(number, 2, lambda *_: drawn.randbytes(1500).hex()) for number in range(300))
+    long = b"".join(made.written(said))
+    packed = bytearray(made.zipped({"a.json": long, "b.md": b"after it"}))
+    middle = len(packed) * 3 // 4
+    packed[middle : middle + 3000] = drawn.randbytes(3000)
+    report = await bring(home, bytes(packed), "x.zip", dry_run=True)
+    assert 50 < report["conversations"] < 300
+    assert report["notes"] == 1
+    (reason,) = report["left_out"]
+    assert reason.startswith("a.json can't be read on: ")
+
+
+def spoilt_crc(archive: bytes, name: str) -> bytes:
+    """One member's checksum is another, in the list of the archive's files."""
+    place = archive.rindex(name.encode()) - 46
+    assert archive[place : place + 4] == b"PK\x01\x02"
+    return archive[: place + 16] + bytes(4) + archive[place + 20 :]
+
+
+async def test_a_time_that_can_not_be_read_is_as_if_none_was_told(home: Home) -> None:
+    told = made.chatgpt(1, 3)
+    told["mapping"]["c1-m1"]["message"]["create_time"] = 1e300
+    told["mapping"]["c1-m2"]["message"]["create_time"] = -1e18
+    report = await bring(home, json.dumps([told]).encode())
+    assert report["left_out"] == {"hidden messages": 1, "times that can't be read": 2}
+    said = await turns(home, "chatgpt-conversation-1")
+    assert {turn["timestamp"] for turn in said} == {(made.START + made.DAY) * 1000}
 
 
 async def test_an_archive_of_too_many_files_is_refused(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
