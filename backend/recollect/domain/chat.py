@@ -29,6 +29,8 @@ class ChatRequest:
     backend: str | None = None
     model: str | None = None
     memory: bool = True
+    left_alone: str | None = None
+    """Why memory leaves it alone, where it is not the client who says so."""
     extract_skills: bool = False
     parent_id: str | None = None
     """The turn that it follows; None: the thread's last one."""

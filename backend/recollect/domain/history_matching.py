@@ -23,6 +23,8 @@ EXAMPLE = "an example"
 """Why memory leaves a message alone that a client puts first in its conversations."""
 COPY = "a copy"
 """Why memory leaves a message alone that a client puts into a conversation after it was answered in another thread."""
+QUOTATION = "it quotes another chat"
+"""Why memory leaves a message alone that opens a conversation and is about another one."""
 _LABEL = re.compile(r"\w+[:\uff1a]\s")
 _TOOLS = re.compile(r"\[\s*\{")
 _MARKED = re.compile(r"\n[^\n`]{1,40}[:\uff1a] ?```([^`\n][^`]*)```\s*\Z")

@@ -15,6 +15,7 @@ from recollect.domain.access import Caller
 from recollect.domain.chat import ChatRequest
 from recollect.domain.history_matching import (
     COPY,
+    QUOTATION,
     Sighting,
     all_digest,
     best_of,
@@ -38,7 +39,7 @@ from recollect.service.chat.turn import Chat
 
 _NEAR = 50
 """Turns among which the call of a tool is looked for first."""
-_QUOTED_CHATS, _QUOTED_TURNS = 5, 6
+_QUOTED_CHATS, _QUOTED_TURNS = 10, 6
 """In how many of a user's newest chats, and how far back, a quotation is looked for."""
 
 
@@ -64,6 +65,17 @@ class ResentHistory:
     """What the client's protocol calls the messages."""
     waiting: str | None = None
     """Threads whose ids begin so wait for an answer to what was last said in them, if this is it."""
+
+    def only_message(self) -> str | None:
+        """What a person says who opens a conversation, or a chat app about one. None: it goes on with something."""
+        said = [message for message in self.messages if message.role != "system"]
+        return words_of(said[0]) if len(said) == 1 and said[0].role == "user" and not self.appended else None
+
+    def is_housekeeping(self) -> bool:
+        """Whether a chat app asks it by itself, to judge by its shape."""
+        text = self.only_message()
+        instructions = [message.content for message in self.messages if message.role == "system"]
+        return text is not None and is_task_shaped(text, [*instructions, *(self.request.system_texts or ())])
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,34 +135,29 @@ class HistoryMatching:
         placed = placed or _opened(_new_id(owner, resent.request.key, digest), messages)
         await self._refuse_orphans(owner, placed, resent)
         examples = max(placed.examples, _named_examples(placed, resent))
+        # A chat app asks about the chat, as a rule. It may be a person, too: so it is kept, apart from their chats.
+        quotes = await self._quotes_chat(owner, resent)
         request = replace(
             resent.request,
+            memory=resent.request.memory and not quotes,
+            left_alone=QUOTATION if quotes else None,
             thread_id=placed.thread_id,
             turns=placed.turns,
             earlier=placed.earlier,
             examples=examples,
-            one_shot=resent.thread_id is None and resent.chat_id is None and len(placed.earlier) == examples,
+            one_shot=quotes
+            or (resent.thread_id is None and resent.chat_id is None and len(placed.earlier) == examples),
             parent_id=placed.parent_id,
             user_id=owner.user_id,
             resent=digest,
         )
         return await self.chat.handle_chat_turn(caller, request)
 
-    async def is_housekeeping(self, caller: Caller, resent: ResentHistory) -> bool:
-        """Whether a chat app asks it by itself: by its shape, or because it quotes a chat that it is no part of.
-
-        Only what opens a conversation is, so nobody loses a message by quoting in a thread of theirs.
-        """
-        said = [message for message in resent.messages if message.role != "system"]
-        if resent.appended or len(said) != 1 or said[0].role != "user":
+    async def _quotes_chat(self, owner: _Owner, resent: ResentHistory) -> bool:
+        """Whether it opens a conversation and quotes a chat that it is no part of."""
+        text = resent.only_message()
+        if resent.thread_id is not None or text is None or "\n" not in text:
             return False
-        text = words_of(said[0])
-        instructions = [message.content for message in resent.messages if message.role == "system"]
-        if is_task_shaped(text, [*instructions, *(resent.request.system_texts or ())]):
-            return True
-        if resent.thread_id is not None or "\n" not in text:
-            return False
-        owner = _Owner(caller.space, caller.acting_for(resent.request.user_id) or DEFAULT_USER)
         if resent.chat_id is not None:
             chats = [await self.threads.get_history(owner.thread(resent.chat_id), _QUOTED_TURNS)]
         else:

@@ -171,7 +171,7 @@ class Chat:
     async def _skip_reason(self, thread: ThreadRef, request: ChatRequest) -> str | None:
         """Why memory leaves this exchange alone, if it does."""
         if not request.memory:
-            return "memory is off for this message"
+            return request.left_alone or "memory is off for this message"
         preferences = await self._people.preferences(thread.space, thread.user_id)
         return None if preferences.auto_memory else "auto_memory is off"
 

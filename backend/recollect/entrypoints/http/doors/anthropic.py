@@ -68,7 +68,7 @@ async def create_message(
     by_claude_code, by_agent = (name in request.headers for name in (SESSION_HEADER, AGENT_HEADER))
     resent = await asyncio.to_thread(body.resent, asking, asked, home.clock())
     is_probe = asking.is_task or by_agent or body.is_probe(by_claude_code=by_claude_code)
-    if is_probe or await home.history_matching.is_housekeeping(caller, resent):
+    if is_probe or resent.is_housekeeping():
         messages = await asyncio.to_thread(body.prompt, home.clock())
         live = home.chat.housekeeping.handle(caller, asked, messages)
     else:

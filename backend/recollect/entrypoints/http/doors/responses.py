@@ -79,7 +79,7 @@ async def create_response(home: Home, caller: Calling, body: ResponseBody, reque
     owner = ThreadRef(caller.space, user_id, "")
     body = await _with_items(home, owner, body)
     resent = await asyncio.to_thread(body.resent, asking, backend, model, home.clock())
-    if asking.is_task or await home.history_matching.is_housekeeping(caller, resent):
+    if asking.is_task or resent.is_housekeeping():
         messages = [*_instructing(resent.request), *_in_words(resent.messages)]
         live = home.chat.housekeeping.handle(caller, resent.request, messages)
     else:

@@ -118,7 +118,7 @@ async def complete_chat(
     asking = asking_of(request, user_id, home.settings.thread_headers)
     backend, model = await chosen_model(home.talking.backends, body.model)
     resent = await asyncio.to_thread(body.resent, asking, backend, model, home.clock())
-    if asking.is_task or await home.history_matching.is_housekeeping(caller, resent):
+    if asking.is_task or resent.is_housekeeping():
         live = home.chat.housekeeping.handle(caller, body.request(asking, backend, model), body.as_sent())
     else:
         live = await home.history_matching.handle(caller, resent)
