@@ -29,7 +29,7 @@ from recollect.domain.history_matching import (
     words_of,
 )
 from recollect.domain.identity import turn_number
-from recollect.domain.model import DEFAULT_USER, NewTurn, ThreadRef, Turn
+from recollect.domain.model import DEFAULT_USER, JsonObject, NewTurn, ThreadRef, Turn
 from recollect.errors import InvalidInput
 from recollect.infra.journal.chats import SqlChatStore
 from recollect.infra.journal.history_matching import SqlHistoryMatching
@@ -229,14 +229,22 @@ class HistoryMatching:
                 return list(last[-known:]) if given else []
         return []
 
-    async def leave_copy(self, thread: ThreadRef, copied: Sequence[Turn]) -> None:
-        """Have memory leave alone what a new thread begins with, if just that was asked and answered in another one."""
+    async def leave_copy(self, thread: ThreadRef, copied: Sequence[Turn]) -> JsonObject:
+        """Have memory leave alone what a new thread begins with, if just that was asked and answered in another one.
+
+        Returns the thread and the turns there, where nothing was said after them, for a receipt.
+        """
         said = [digest for turn in copied if (digest := said_digest(turn)) is not None]
         found = await self.histories.from_the_beginning(thread.space, thread.user_id, said)
-        if any(
-            each.known == len(said) and each.answered and each.thread_id != thread.thread_id for each in found
-        ):
+        seen = [each for each in found if each.known == len(said) and each.answered]
+        seen = [each for each in seen if each.thread_id != thread.thread_id]
+        if seen:
             await self.chats.leave_examples(thread, 1, len(copied), COPY)
+        for each in seen:
+            last = await self.threads.get_history(thread._replace(thread_id=each.thread_id), len(copied))
+            if last[-1].turn_id == each.turn_id and [said_digest(turn) for turn in last] == said:
+                return {"thread": each.thread_id, "turns": [turn.turn_id for turn in last]}
+        return {}
 
     async def _matched(
         self, owner: _Owner, told: _Told, begun: list[Sighting], digest: bytes, key: str | None

@@ -135,3 +135,5 @@ async def test_what_the_sdk_for_javascript_puts_into_its_session_is_remembered_o
     assert texts(server, opened) == everything
     covered = server.client.get("/api/v1/coverage", params={"user_id": user}).json()
     assert covered["messages"] - covered["skipped"] == len(everything)
+    await client.conversations.delete(opened)
+    assert threads_of(server, user) == []

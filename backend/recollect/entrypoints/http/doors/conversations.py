@@ -40,6 +40,8 @@ router = APIRouter(prefix=f"{errors.ROOT}/conversations", tags=["openai"], route
 MOST_ITEMS = 20
 _METADATA = ("conversation", "metadata")
 """Subject and stage of the receipt that keeps a thread's metadata."""
+_ORIGINALS = ("conversation", "originals")
+"""Of the one that keeps where its first turns were said, if the conversation only has copies of them."""
 Items = Annotated[list[InputItem], FailFast(), Field(max_length=MOST_ITEMS)]
 
 
@@ -105,8 +107,21 @@ async def _add(home: Home, thread: Thread, given: list[InputItem]) -> list[JsonO
         stored += await append_with_images(home.THREADS, home.images, thread.ref, new)
         home.metrics.observe_messages(["accepted"] * len(new))
         if place_of(stored[0]) == 1 and stored[-1].role == "assistant":
-            await home.history_matching.leave_copy(thread.ref, stored)
+            originals = await home.history_matching.leave_copy(thread.ref, stored)
+            await home.chats.record_receipt(thread.ref, *_ORIGINALS, originals)
     return [item for turn in stored for item in items_of(thread.ref, turn)]
+
+
+async def _forget_originals(home: Home, caller: Calling, thread: Thread) -> None:
+    """What is deleted here was said in the response's own thread: unless that went on, it goes too."""
+    subject, stage = _ORIGINALS
+    originals = (await home.cells.receipts(thread.ref, [subject]))[subject].get(stage)
+    if not originals:
+        return
+    ref, said = thread.ref._replace(thread_id=originals["thread"]), originals["turns"]
+    found = await home.THREADS.turns_around(ref, 1, 0, len(said) + 1)
+    if [turn.turn_id for turn in found] == said:
+        await forget.delete_thread(home.THREADS, caller, ref.thread_id, ref.user_id)
 
 
 @router.post("", responses=errors.documented_for_openai())
@@ -148,6 +163,7 @@ async def delete_conversation(
 ) -> DeletedAnswer:
     """Forget a conversation with all of its items, and what was made of them."""
     thread = await _found(home, caller, conversation_id, request)
+    await _forget_originals(home, caller, thread)
     await forget.delete_thread(home.THREADS, caller, thread.thread_id, thread.user_id)
     return DeletedAnswer(id=thread.thread_id, object="conversation.deleted")
 
