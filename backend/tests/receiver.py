@@ -24,7 +24,8 @@ class Receiver:
         self.tries: Counter[str] = Counter()
         self.problems: list[str] = []
         self.status = 500
-        self._accepts = accepts
+        self.secret = SECRET
+        self.accepts = accepts
         self._lock = threading.Lock()
         owner = self
 
@@ -63,7 +64,7 @@ class Receiver:
     def receive(self, headers: dict[str, str], body: bytes) -> int:
         told = json.loads(body)
         time = headers["X-Recollect-Timestamp"]
-        signature = hmac.new(SECRET.encode(), f"{time}.".encode() + body, hashlib.sha256).hexdigest()
+        signature = hmac.new(self.secret.encode(), f"{time}.".encode() + body, hashlib.sha256).hexdigest()
         with self._lock:
             if headers["X-Recollect-Signature"] != f"sha256={signature}":
                 self.problems.append("the signature is wrong")
@@ -71,7 +72,7 @@ class Receiver:
                 self.problems.append("headers and body differ")
             self.tries[told["id"]] += 1
             number = list(self.tries).index(told["id"]) + self.tries[told["id"]]
-            if not self._accepts(number, told):
+            if not self.accepts(number, told):
                 return self.status
             self.accepted.append(told)
             return 200

@@ -79,6 +79,18 @@ class Webhooks:
         await self.get(caller, user_id, webhook_id)
         return await self.store.deliveries(webhook_id, limit)
 
+    async def test(self, caller: Caller, user_id: str | None, webhook_id: str) -> tuple[str, str | None]:
+        """Send a delivery of the event `test`, once; returns its id, and why it was not accepted."""
+        webhook = await self.get(caller, user_id, webhook_id)
+        delivery_id, now = f"evt_{secrets.token_hex(12)}", self._clock()
+        data = {"at": now, "user_id": webhook.user_id}
+        body, headers = signed_delivery(webhook.secret, delivery_id, "test", data, now)
+        try:
+            await self.sender.send(webhook.url, headers, body)
+        except DeliveryFailed as error:
+            return delivery_id, error.message
+        return delivery_id, None
+
     async def handle(self, job: Job) -> None:
         """Make one delivery. After a kill it may be made again, with the same id."""
         told = job.payload

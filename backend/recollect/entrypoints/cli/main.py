@@ -7,7 +7,18 @@ from typing import Annotated, NoReturn
 import typer
 
 from recollect import __version__
-from recollect.entrypoints.cli import chat, doctor, imports, mcp, memory, operate, presets, setup, skills
+from recollect.entrypoints.cli import (
+    chat,
+    doctor,
+    imports,
+    mcp,
+    memory,
+    operate,
+    presets,
+    setup,
+    skills,
+    webhooks,
+)
 from recollect.errors import RecollectError
 
 cli = typer.Typer(
@@ -32,6 +43,7 @@ cli.add_typer(mcp.mcp_cli, name="mcp")
 cli.add_typer(presets.presets_cli, name="presets")
 cli.add_typer(doctor.settings_cli, name="settings")
 cli.add_typer(skills.skills_cli, name="skills")
+cli.add_typer(webhooks.webhooks_cli, name="webhooks")
 
 
 def main() -> None:

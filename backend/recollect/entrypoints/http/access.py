@@ -46,6 +46,7 @@ RULES = (
     Rule("POST /api/v1/backup", (ADMIN,), "backed up"),
     Rule("PUT /api/v1/model", (ADMIN,), "connected a model"),
     Rule("POST /api/v1/webhooks", (READ, WRITE), "made a webhook", stores=False),
+    Rule("POST /api/v1/webhooks/[^/]+/test", (READ, WRITE), stores=False),
     Rule("DELETE /api/v1/webhooks/[^/]+", (READ, WRITE), "deleted a webhook", stores=False),
     Rule("GET /api/v1/(?:keys|index)|GET /metrics|POST /api/v1/(?:verify|reindex)", (ADMIN,)),
     Rule("DELETE /api/v1/presets/.*", (ADMIN,), "deleted"),

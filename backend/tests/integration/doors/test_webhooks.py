@@ -9,7 +9,7 @@ import pytest
 from recollect.infra.job_engine import JobEngine
 from tests.eventually import eventually
 from tests.http_client import Home, Json, opened, thread_path
-from tests.processes import Server, StandInModel, wait_until
+from tests.processes import Server, StandInModel, recollect, recollect_json, wait_until
 from tests.receiver import SECRET, Receiver
 from tests.unit.made_entries import known
 
@@ -106,6 +106,23 @@ async def test_a_user_has_webhooks_on_their_own_events_and_sees_no_others(
         assert (await ann.get(path)).status_code == 404
         log = (home.app.settings.home / "audit.log").read_text()
         assert ("made a webhook" in log, "deleted a webhook" in log, SECRET in log) == (True, True, False)
+
+
+def test_the_command_line_adds_tries_and_removes_webhooks(tmp_path: Path, receiver: Receiver) -> None:
+    settings = {"RECOLLECT_WEBHOOKS__ALLOW_PRIVATE": "true"}
+    with Server(tmp_path, settings):
+        added = recollect_json(tmp_path, "webhooks", "add", receiver.url, "--user", "ann")
+        name, receiver.secret = added["webhook_id"], added["secret"]
+        listed = recollect(tmp_path, "webhooks", "list", "--user", "ann")
+        assert (name in listed.stdout, added["secret"] in listed.stdout) == (True, False)
+        tried = recollect(tmp_path, "webhooks", "test", name)
+        assert (tried.returncode, "accepted" in tried.stdout) == (0, True)
+        assert [data["user_id"] for data in receiver.of("test")] == ["ann"]
+        receiver.accepts = lambda number, told: False
+        assert recollect(tmp_path, "webhooks", "test", name).returncode == 1
+        assert recollect_json(tmp_path, "webhooks", "log", name) == {"deliveries": []}
+        assert recollect(tmp_path, "webhooks", "remove", name).returncode == 0
+        assert recollect_json(tmp_path, "webhooks", "list") == {"webhooks": []}
 
 
 async def test_a_delivery_that_fails_holds_up_no_other_is_dead_in_the_end_and_can_be_retried(

@@ -44,6 +44,11 @@ class DeliveryAnswer(Answer):
     job_id: int | None = Field(description="Until it is delivered: the job, which can be retried once dead.")
 
 
+class TriedAnswer(BaseModel):
+    delivery_id: str
+    error: str | None = Field(description="Why it was not accepted; null: it was.")
+
+
 class DeliveriesAnswer(BaseModel):
     deliveries: list[DeliveryAnswer]
 
@@ -91,3 +96,12 @@ async def list_deliveries(
     """The last deliveries: what is still to be delivered, then what was; each newest first."""
     found = await home.webhooks.deliveries(caller, user_id, webhook_id, limit)
     return DeliveriesAnswer(deliveries=[DeliveryAnswer.of(each) for each in found])
+
+
+@router.post("/{webhook_id}/test", responses=documented(404))
+async def try_webhook(
+    home: Home, caller: Calling, webhook_id: PathId, user_id: UserQuery = None
+) -> TriedAnswer:
+    """Send a delivery of the event `test` now, and tell what came of it. It is tried once."""
+    delivery_id, error = await home.webhooks.test(caller, user_id, webhook_id)
+    return TriedAnswer(delivery_id=delivery_id, error=error)
