@@ -22,8 +22,10 @@ from recollect.domain.imports.conversation import (
     text_in,
     told_moment,
 )
+from recollect.domain.paths import is_markdown
 
 Json = Mapping[str, Any]
+CLAUDE_NOTES = "Claude's projects and memory"
 _WORDS = frozenset({"text", "multimodal_text", "code"})
 _THINKING = frozenset({"thoughts", "reasoning_recap"})
 
@@ -258,6 +260,32 @@ def _object(value: Any) -> Json:
     return value if isinstance(value, dict) else {}
 
 
+def claude_notes(told: Json) -> list[tuple[str, str]]:
+    """Names and texts of the documents and instructions of a project, or of what Claude remembers; else nothing."""
+    if _is_project(told):
+        folder = f"claude/{_part(told.get('name'))}"
+        instructions = text_in(told.get("prompt_template"))
+        found = [(f"{folder}/instructions.md", instructions)]
+        for document in objects_in(told.get("docs")):
+            name = _part(document.get("filename"))
+            name = name if is_markdown(name) else f"{name}.md"
+            found.append((f"{folder}/{name}", text_in(document.get("content"))))
+    else:
+        found = [("claude/memory.md", text_in(told.get("conversations_memory")))]
+        for name, text in _object(told.get("project_memories")).items():
+            found.append((f"claude/memory of projects/{_part(name)}.md", text_in(text)))
+    return [(name, text) for name, text in found if text.strip()]
+
+
+def _is_project(told: Json) -> bool:
+    return isinstance(told.get("docs"), list) and "prompt_template" in told
+
+
+def _part(name: Any) -> str:
+    """A part of a note's name."""
+    return text_in(name).replace("/", "-").replace("\\", "-").strip(". ") or "unnamed"
+
+
 READERS: Mapping[str, Callable[[Json], Conversation]] = {
     "ChatGPT": chatgpt,
     "Claude": claude,
@@ -272,6 +300,8 @@ def format_of(first: Json) -> str | None:
         return "ChatGPT"
     if isinstance(first.get("chat_messages"), list):
         return "Claude"
+    if _is_project(first) or "conversations_memory" in first:
+        return CLAUDE_NOTES
     if isinstance(first.get("chat"), dict):
         return "Open WebUI"
     return None

@@ -14,13 +14,20 @@ from dataclasses import dataclass, field
 from typing import IO, Any, cast
 
 from recollect.domain.imports.conversation import UNREADABLE, Conversation
-from recollect.domain.imports.exports import READERS, claude_code, format_of, format_of_line
+from recollect.domain.imports.exports import (
+    CLAUDE_NOTES,
+    READERS,
+    claude_code,
+    claude_notes,
+    format_of,
+    format_of_line,
+)
 from recollect.domain.model import NOTE_BYTES
 from recollect.domain.paths import is_markdown
 from recollect.errors import InvalidInput
 
 CLAUDE_CODE, SERVER_MEMORY, MARKDOWN = "Claude Code", "server-memory", "Markdown"
-KNOWN = f"{', '.join(READERS)}, {CLAUDE_CODE}, {SERVER_MEMORY}, {MARKDOWN}"
+KNOWN = f"{', '.join(READERS)}, {CLAUDE_NOTES}, {CLAUDE_CODE}, {SERVER_MEMORY}, {MARKDOWN}"
 _CHUNK = 1024 * 1024
 _BUFFER = 64 * 1024
 _MOST_CHARACTERS = 32 * 1024 * 1024
@@ -154,6 +161,10 @@ class Source:
                 yield LeftOut(f"sessions of more than {_LONGEST_SESSION:,} bytes")
             elif found == CLAUDE_CODE:
                 yield claude_code(_lines(file), name)
+            elif found == CLAUDE_NOTES:
+                for told in array(file):
+                    notes = claude_notes(told) if isinstance(told, dict) else []
+                    yield from (NoteFile(named, text.encode("utf-8", "replace")) for named, text in notes)
             else:
                 for told in array(file):
                     yield _read(found, told) if isinstance(told, dict) else LeftOut(UNREADABLE)

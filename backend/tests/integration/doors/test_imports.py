@@ -147,6 +147,34 @@ async def test_attached_text_is_named_in_its_message_and_is_no_word_of_the_perso
     assert first["parts"][1]["text"] == "[contract.pdf]\n\nThe rent is 900 euros."
 
 
+async def test_documents_of_claudes_projects_and_what_it_remembers_become_notes(home: Home) -> None:
+    documents = [{"filename": "plan.md", "content": "# Plan"}, {"filename": "../a/b.csv", "content": "1,2"}]
+    project = {"uuid": "p1", "name": "Garden", "prompt_template": "Be short.", "docs": documents}
+    memory = {
+        "conversations_memory": "Ann gardens.",
+        "project_memories": {"p1": "Roses."},
+        "account_uuid": "a",
+    }
+    files = {
+        "conversations.json": made.export("Claude", 1, 2),
+        "projects.json": json.dumps([project, {"name": "Empty", "prompt_template": "", "docs": []}]).encode(),
+        "memories.json": json.dumps([memory]).encode(),
+        "users.json": b'[{"full_name": "Ann"}]',
+    }
+    report = await bring(home, made.zipped(files))
+    assert (report["conversations"], report["notes"]) == (1, 5)
+    assert report["left_out"] == {"users.json: no conversations": 1}
+    notes = home.app.vault.root / "default/users/ann/notes/claude"
+    assert {str(path.relative_to(notes)): path.read_text() for path in notes.rglob("*.md")} == {
+        "Garden/instructions.md": "Be short.",
+        "Garden/plan.md": "# Plan",
+        "Garden/-a-b.csv.md": "1,2",
+        "memory.md": "Ann gardens.",
+        "memory of projects/p1.md": "Roses.",
+    }
+    assert (await bring(home, made.zipped(files)))["already"]["notes"] == 5
+
+
 async def test_a_session_of_claude_code_is_what_was_said_in_it(home: Home) -> None:
     lines = made.claude_code(1, 6)
     parent = lines[1]["uuid"]
