@@ -57,6 +57,8 @@ def answered(table: list[Json], prompt: str) -> tuple[Json, list[str]]:
         if not places:
             continue
         answer["episode"] = row.get("episode", _episode(row))
+        if "only_asks" in row:
+            answer["asks"] = [places[place] for place in row["only_asks"] if place in places]
         for text, about, category, *words in row.get("facts", ()):
             more = words.pop() if isinstance(words[-1], dict) else {}
             if quotes := _quotes(row, words, places):

@@ -180,6 +180,8 @@ class EntryChange:
     """New versions of other entries that follow from these. Their histories always name consolidation as the actor."""
     deletions: tuple[Deletion, ...] = ()
     """Deletions of skills, which are no rows of the journal."""
+    asks: tuple[str, ...] | None = None
+    """Of the memcell that the receipts are of: the turns in which a person only asks; None changes none."""
 
 
 def said_at(entry: Entry) -> int:

@@ -64,6 +64,7 @@ CASE_SCHEMA: JsonObject = strict_object(
     turns=list_of({"type": "integer"}, PROMPT_TURNS),
 )
 ANSWER_SCHEMA: JsonObject = strict_object(
+    asks=list_of({"type": "integer"}, PROMPT_TURNS),
     episode=or_null(strict_object(title=_TEXT, text=_TEXT)),
     facts=list_of(
         strict_object(
@@ -109,7 +110,10 @@ def parse_memcell_answer(text: str, cell: CellText) -> Extraction:
     facts = _items(found.value, "facts", MAX_FACTS, lambda item: _fact(item, cell), refused)
     plans = _items(found.value, "foresight", MAX_PLANS, lambda item: _plan(item, cell), refused)
     drafts = [*([episode] if episode else []), *_merged(facts), *_merged(plans)]
-    return Extraction(tuple(drafts), tuple(refused))
+    people = {turn.turn_id for turn in cell.turns if turn.role == "user"}
+    asks = found.value.get("asks")
+    asking = None if asks is None else tuple(filter(people.__contains__, turn_ids_of(asks, cell.turns)))
+    return Extraction(tuple(drafts), tuple(refused), asking)
 
 
 def lacking(text: str) -> str | None:

@@ -96,6 +96,8 @@ class Extraction:
 
     drafts: tuple[Draft, ...] = ()
     refused: tuple[Refused, ...] = ()
+    asks: tuple[str, ...] | None = None
+    """The turns in which a person only asks; None where the answer does not say."""
 
     def of(self, kind: Kind) -> tuple[Draft, ...]:
         return tuple(draft for draft in self.drafts if draft.kind == kind)

@@ -9,7 +9,7 @@ supports a fact only by the words that it holds itself.
 
 import re
 import unicodedata
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 
 from recollect.domain.extraction.answer import MAX_TITLE, cut_at_sentence
@@ -39,7 +39,7 @@ def ground(extraction: Extraction, cell: CellText, known: Mapping[str, str] | No
 
     `known` has the entry id for each short id that the prompt listed; `replaces` and `ends` hold entry ids after it.
     """
-    known, recalled = known or {}, Recalled(cell)
+    known, recalled = known or {}, Recalled(cell, extraction.asks or ())
     said = {turn.turn_id: folded(turn.content) for turn in cell.turns}
     people = {turn.turn_id: _parted(turn.content) for turn in cell.turns if turn.role == "user"}
     kept: list[Draft] = []
@@ -52,7 +52,7 @@ def ground(extraction: Extraction, cell: CellText, known: Mapping[str, str] | No
             kept.append(replace(checked, replaces=replaces, ends=ends))
         if checked is None or checked.text != draft.text:
             refused.append(Refused(draft.kind, reason or ONLY_RECALLED))
-    return Extraction(tuple(kept), tuple(refused))
+    return Extraction(tuple(kept), tuple(refused), extraction.asks)
 
 
 def flaw(draft: Draft, cell: CellText) -> str | None:
@@ -115,11 +115,15 @@ def _news(draft: Draft, recalled: "Recalled") -> Draft | None:
 class Recalled:
     """The memories and summaries that the prompts of a memcell's answers held, line by line."""
 
-    def __init__(self, cell: CellText) -> None:
+    def __init__(self, cell: CellText, asks: Collection[str]) -> None:
+        """`asks`: the turns that only ask, as the model says."""
         self._lines = [frozenset(words_in(line)) for line in sorted(set(cell.recalled.splitlines()))]
         self._names = frozenset(words_in(f"{cell.user_id} {cell.user_name}"))
         people = [turn for turn in cell.turns if turn.role == "user" and self._lines]
-        self._parts = {turn.turn_id: _stated_and_asked(turn.content) for turn in people}
+        self._parts = {
+            turn.turn_id: ("", turn.content) if turn.turn_id in asks else _stated_and_asked(turn.content)
+            for turn in people
+        }
         self._stated = {turn_id: frozenset(words_in(stated)) for turn_id, (stated, _) in self._parts.items()}
         self._senders = {turn.turn_id: frozenset(words_in(turn.sender_id)) for turn in cell.turns}
 

@@ -101,6 +101,8 @@ class Corpus:
         self._text_bytes = 0
         self._posting_bytes = 0
         self._neighbourhood: tuple[tuple[int, int], Neighbourhood] | None = None
+        self.asking: frozenset[str] = frozenset()
+        """Ids of rows that count as questions, whatever marks they have, once they are added."""
         self._sources = Sources()
         self._entry_sources: tuple[tuple[int, int], EntrySources] | None = None
         self._centre: tuple[tuple[int, int, int], Floats, Floats] | None = None
@@ -252,6 +254,7 @@ class Corpus:
 
     def _place(self, place: int, row: IndexRow) -> int | None:
         """Returns the thread if the row does not come at its end."""
+        row = replace(row, asks=True) if row.row_id in self.asking else row
         thread = self._thread_code(thread_name(row))
         self.threads[place] = thread
         self.is_entry[place] = row.is_entry
@@ -267,9 +270,9 @@ class Corpus:
         self.times[place] = row.timestamp
         self.positions[place] = row.position
         self.of_person[place] = row.role == "user"
-        self.asks[place] = is_question(row.text)
-        self.question_share[place] = question_share(row.text)
-        self.only_asks[place] = row.type == TURN and is_bare_question(row.text)
+        self.asks[place] = is_question(row.read_as)
+        self.question_share[place] = question_share(row.read_as)
+        self.only_asks[place] = row.type == TURN and is_bare_question(row.read_as)
         self.instructs[place] = row.role == "user" and is_instruction(row.text)
         self.prefers[place] = row.role == "user" and is_preference(row.text)
         self.of_assistant[place] = row.role == "assistant"

@@ -197,7 +197,7 @@ def _behind(
     best = places[np.argsort(-total[places], kind="stable")][:_MOST_ASKING].tolist()
     asks, words = is_question(query.text), frozenset(query.words)
     shares = (asking & asks).astype(np.float32)
-    shares[best] = [shares[at] or asked_again(view.rows[at].text, query.text, words) for at in best]
+    shares[best] = [shares[at] or asked_again(view.rows[at].read_as, query.text, words) for at in best]
     lost = np.float32(weights.question) * shares
     only_ask = view.there & (asking | (shares >= 1))
     telling = (total + lost)[view.there & ~only_ask]

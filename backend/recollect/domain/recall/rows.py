@@ -20,7 +20,7 @@ from recollect.domain.markdown.front_matter import as_text, read_time, split_fro
 from recollect.domain.model import Entry, JsonObject, Note, Thread, ThreadRef, Turn
 from recollect.domain.paths import entry_kind_of, is_markdown, linked_turn, thread_folder
 from recollect.domain.recall.passages import note_passages
-from recollect.domain.recall.words import words_in
+from recollect.domain.recall.words import as_question, words_in
 
 Vectors = npt.NDArray[np.float32]
 """One unit vector a row."""
@@ -69,6 +69,8 @@ class IndexRow:
     """Of a line of the profile: the ids of the facts that it was made of, unless a person wrote it."""
     only_calls: bool = False
     """Of a turn: it says nothing, and calls tools."""
+    asks: bool = False
+    """Of a turn: a model says that it only asks. The journal alone knows it: the index has no column for it."""
 
     @property
     def is_entry(self) -> bool:
@@ -80,6 +82,11 @@ class IndexRow:
         """Of an entry: whom it is about; empty where its file does not say so."""
         is_owner = [self.sender] == self.path.split("/")[2:3]
         return "" if is_owner or not self.is_entry else self.sender
+
+    @property
+    def read_as(self) -> str:
+        """Its text; where it only asks, with the marks that its questions may lack."""
+        return as_question(self.text) if self.asks else self.text
 
     def ended(self, now: int) -> int:
         """When it ceased to hold; 0 while it holds."""

@@ -238,6 +238,7 @@ GREEK_MARK = "(?<=[\u0370-\u03ff\u1f00-\u1fff]);"
 _greek_mark = re.compile(f"{GREEK_MARK}(?!\\w)").sub
 _sentences = re.compile(f"[^{_ENDS}]+[{_ENDS}]*").findall
 _clauses = re.compile(f"[^{_ENDS}\n,;:\uff0c\u3001\u060c\uff1b]+[{_ENDS}]*").findall
+_clause_end = re.compile(f"[{_ENDS}\n,;:\uff0c\u3001\u060c\uff1b]+\\s*").sub
 _instruction = re.compile(
     r"(?:^|[.!?\n:;]\s*)(?:please\s+)?(?:always|never(?! mind))\s+\w+|\bfrom now on\b|\bplease remember\b"
     r"|\b(?:when(?:ever)?|any ?time|every time|each time|if) i ask\b|\bin (?:the )?future,"
@@ -263,6 +264,11 @@ def _beginning(text: str) -> str:
     """As much of a text as is looked at, with one sign for each mark."""
     text = text[:_LOOKED_AT]
     return text if text.isascii() else _greek_mark("\u037e", text)
+
+
+def as_question(text: str) -> str:
+    """A text that only asks, with a mark at the end of each clause."""
+    return _clause_end("? ", text.rstrip()) + "?"
 
 
 def question_share(text: str) -> float:

@@ -52,7 +52,7 @@ SCHEMA = pa.schema(
 """What every table has; the vector comes with the first of them."""
 
 _ORDER = [("thread_id", "ascending"), ("position", "ascending"), ("row_id", "ascending")]
-_OF_ROW = tuple(field.name for field in fields(IndexRow))
+_OF_ROW = tuple(field.name for field in fields(IndexRow) if field.name in SCHEMA.names)
 """The columns that make an IndexRow, in the order of its fields."""
 
 _SHARED = frozenset({"type", "thread_id", "role", "sender", "agent_id", "path", "superseded_by"})

@@ -96,7 +96,7 @@ class EntryWriter:
     delays: Mapping[str, int] = field(default_factory=dict)
     """For files that are not to be written at once: how long, in milliseconds."""
     changed: set[str] = field(default_factory=set)
-    """The ids of the entries that this put, changed or removed."""
+    """Ids of what search has to look up again."""
     _touched: set[str] = field(default_factory=set)
     _deleted: list[KnownEntry] = field(default_factory=list)
     """What a person deletes is forgotten to the last byte."""
@@ -120,6 +120,7 @@ class EntryWriter:
         record_deletions(self.connection, self.change.space, self.change.owner, self.change.deletions)
         for receipt in self.change.receipts:
             _put_receipt(self.connection, receipt, self.now)
+        self.changed |= places.mark_asking(self.connection, self.change)
         return self._queue()
 
     def _put(self, known: KnownEntry, actor: Actor, cause: str) -> None:
@@ -224,9 +225,8 @@ class EntryWriter:
             add_to_ledger(self.connection, case_line(entry_id))
         if self.change.actor == "person":
             self._deleted.append(before)
-            self.connection.execute(
-                "DELETE FROM model_answers WHERE space = ? AND cell = ?", (before.space, before.cell)
-            )
+            of_cell = (before.space, before.cell)
+            self.connection.execute("DELETE FROM model_answers WHERE space = ? AND cell = ?", of_cell)
         if keep_deleted:
             self._record_deletion(before)
         self.changed.add(entry_id)

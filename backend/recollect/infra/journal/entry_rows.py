@@ -10,6 +10,7 @@ from recollect.domain.entries.entry import (
     PROFILE,
     SKILLS,
     Deletion,
+    EntryChange,
     EntryVersion,
     KnownEntry,
     Source,
@@ -22,6 +23,7 @@ from recollect.domain.model import Entry, JsonObject, ThreadRef
 from recollect.domain.paths import PART_BYTES, day_of_path, entry_day, entry_path
 from recollect.domain.strategy import CAUSES, HELD, own_lane
 from recollect.infra.journal.rows import (
+    THREAD_PK,
     NewJob,
     add_causes,
     count_causes,
@@ -49,6 +51,11 @@ _CHANGING = (
 INSERT_ENTRY = f"""
 INSERT INTO entries (space, entry_id, owner, {", ".join(_CHANGING)})
 VALUES (:space, :entry_id, :owner, {", ".join(f":{name}" for name in _CHANGING)}) RETURNING pk"""
+
+ASKING = f"""
+UPDATE turns SET asks = position IN (SELECT value FROM json_each(?)) WHERE pk IN (
+    SELECT mt.turn_pk FROM memcell m JOIN memcell_turns mt ON mt.memcell_pk = m.pk
+    WHERE m.thread_pk = {THREAD_PK} AND m.memcell_id = ?)"""
 
 UPDATE_ENTRY = f"""
 UPDATE entries SET {", ".join(f"{name} = :{name}" for name in _CHANGING)}, revision = revision + 1,
@@ -111,6 +118,16 @@ def put_sources(connection: sqlite3.Connection, pk: int, known: KnownEntry) -> N
             for thread in [source.thread_in(known.space)]
         ],
     )
+
+
+def mark_asking(connection: sqlite3.Connection, change: EntryChange) -> set[str]:
+    """Of the turns of a memcell, those in which a person only asks, and no others. Returns the memcell's id."""
+    if change.asks is None or not change.receipts:
+        return set()
+    of_cell = change.receipts[0]
+    asking = json.dumps([turn_number(name) for name in change.asks])
+    connection.execute(ASKING, (asking, *of_cell.thread, of_cell.cell))
+    return {of_cell.cell}
 
 
 def _turn(source: Source) -> int:

@@ -6,9 +6,10 @@ from collections import Counter
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from typing import Any
 
+from recollect.domain.identity import turn_id
 from recollect.domain.model import Note, ThreadRef
 from recollect.domain.paths import owner_folder
-from recollect.domain.recall.rows import Expected, ThreadProgress
+from recollect.domain.recall.rows import Expected, ThreadProgress, turn_row_id
 from recollect.infra.journal.database import Database, write_transaction
 from recollect.infra.journal.rows import IS_NAMED_THREAD, THREAD_COLUMNS, made, thread_of
 
@@ -268,6 +269,18 @@ class SqlIndexLedger:
             (json.dumps(list(row_ids)), space),
         )
         return {row["entry_id"] for row in found}
+
+    async def asking(self, space: str, user_id: str) -> frozenset[str]:
+        """The ids of the rows of a user's turns in which a person only asks, as a model said."""
+        found = await self._database.read(
+            "SELECT t.thread_id, u.position FROM threads t JOIN turns u INDEXED BY turns_asking"
+            " ON u.thread_pk = t.pk AND u.asks WHERE t.space = ? AND t.user_id = ?",
+            (space, user_id),
+        )
+        return frozenset(
+            turn_row_id(ThreadRef(space, user_id, row["thread_id"]), turn_id(row["position"]))
+            for row in found
+        )
 
     async def existing(
         self, space: str, user_id: str, places: Sequence[tuple[str, int]]

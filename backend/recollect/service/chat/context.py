@@ -235,7 +235,7 @@ class RecallSource:
             is_own = row.type == TURN and (row.role == "assistant" or row.sender in (thread.user_id, "user"))
             if text_key(text) in repeated or (is_own and repeats(text, query)):
                 return "says the same"
-            if is_own and not tells_of(text, asked):
+            if is_own and not tells_of(row.read_as, asked):
                 return "only asks"
             is_near = self._floor.lets_pass(similarity.get(row.row_id), query, words, text) or (
                 asked_before and self._floor.lets_pass(None, asked_before, words_before, text)
@@ -298,7 +298,7 @@ def _why_not(row: IndexRow, thread: Thread, known: Known) -> str | None:
         return "said later"
     if row.role in ("system", "tool") or row.only_calls:
         return "not said by anybody"
-    return "tells nothing" if tells_nothing(row.text) else None
+    return "tells nothing" if tells_nothing(row.read_as) else None
 
 
 def _is_of_window(row: IndexRow, thread: Thread, known: Known) -> bool:

@@ -4,10 +4,7 @@ import asyncio
 import logging
 from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass, field
-from typing import TypeVar
-
-import numpy as np
+from dataclasses import replace
 
 from recollect.domain.entries.entry import KnownEntry, is_agents
 from recollect.domain.model import ThreadRef
@@ -20,11 +17,9 @@ from recollect.domain.recall.rows import (
     Vectors,
     came_from,
     entry_row,
-    meaning_of,
     told,
     turn_row,
     turn_row_id,
-    words_of,
 )
 from recollect.errors import IndexUnavailable
 from recollect.infra.index.store import LanceIndex
@@ -32,10 +27,10 @@ from recollect.infra.journal.entries import SqlEntryStore
 from recollect.infra.journal.files import SqlTranscriptStore
 from recollect.infra.journal.index import SqlIndexLedger
 from recollect.service.coordination import OwnerLocks
+from recollect.service.recall.owner_corpus import OwnerCorpus, done, fill, holds, replace_rows, words_of_rows
 
-_FEW_ROWS, _FEW_CHARACTERS = 64, 20_000
-"""Up to so many rows, and characters in them, are added on the event loop; more are added in a thread."""
 _AT_ONCE = 500
+"""Memories that are read from the journal."""
 _EMPTY_SHARE = 1 / 3
 """A corpus of which this much is empty is reloaded."""
 _FEWEST_EMPTY = 256
@@ -43,25 +38,6 @@ _FEWEST_EMPTY = 256
 _GROWTH = 1.1
 """By how much a corpus grows before its memory is measured again: measuring looks at all of it."""
 _log = logging.getLogger("recollect.index")
-
-Result = TypeVar("Result")
-
-
-@dataclass(slots=True)
-class OwnerCorpus:
-    """What can be searched of one owner. Rows that are not in the index yet are found all the same."""
-
-    owner: str
-    space: str
-    user_id: str
-    corpus: Corpus = field(default_factory=Corpus)
-    unindexed: set[str] = field(default_factory=set)
-    """Ids of the rows that came from the journal."""
-    measured_bytes: int = 0
-    measured_rows: int = 0
-    changing: asyncio.Lock = field(default_factory=asyncio.Lock)
-    """Held while the corpus changes."""
-    catching_up: asyncio.Lock = field(default_factory=asyncio.Lock)
 
 
 class CorpusCache:
@@ -145,14 +121,22 @@ class CorpusCache:
             for thread in {ref for ref, turn in cited if turn_row_id(ref, turn) not in loaded.corpus.places}:
                 await self.read_ahead(thread)
             rows = [entry_row(owner, each.path, each.kind, each.entry) for each in known]
-            gone = ids - {row.row_id for row in rows}
-            rows = [row for row in rows if not _holds(loaded.corpus, row)]
-            await self._change(loaded, rows, await _words(rows), gone)
+            gone = (ids - {row.row_id for row in rows}) & loaded.corpus.places.keys()
+            rows = [row for row in rows if not holds(loaded.corpus, row)]
+            changed = [*rows, *await self._asking(loaded)]
+            await self._change(loaded, changed, await words_of_rows(changed), gone)
             self._ahead[owner].update(gone, (row.row_id for row in rows))
             is_done = self._loaded.get(owner) is loaded
         finally:
             if not is_done:
                 self._entries.changed[owner] |= ids
+
+    async def _asking(self, loaded: OwnerCorpus) -> list[IndexRow]:
+        """The turns of which a model says since the last time that they only ask, or that they don't."""
+        corpus, asking = loaded.corpus, await self._ledger.asking(loaded.space, loaded.user_id)
+        named, corpus.asking = (asking | corpus.asking) & corpus.places.keys(), asking
+        rows = (corpus.rows[corpus.places[name]] for name in sorted(named))
+        return [replace(row, asks=not row.asks) for row in rows if row.asks != (row.row_id in asking)]
 
     async def extend(
         self, owner: str, rows: Sequence[IndexRow], words: Sequence[str], gone: Collection[str] = ()
@@ -213,7 +197,7 @@ class CorpusCache:
     ) -> None:
         corpus = loaded.corpus
         async with loaded.changing:
-            if not await _done(lambda: _replace_rows(corpus, rows, words, gone), rows):
+            if not await done(lambda: replace_rows(corpus, rows, words, gone), rows):
                 return
         if len(corpus) > _GROWTH * loaded.measured_rows:
             self._measure(loaded)
@@ -273,7 +257,8 @@ class CorpusCache:
     async def _load(self, generation: str, owner: str, space: str, user_id: str) -> OwnerCorpus:
         stored = await self._stored(generation, owner, space, user_id)
         loaded = OwnerCorpus(owner, space, user_id)
-        await asyncio.to_thread(_fill, loaded.corpus, stored)
+        loaded.corpus.asking = await self._ledger.asking(space, user_id)
+        await asyncio.to_thread(fill, loaded.corpus, stored)
         threads = await self._ledger.owner_progress(generation, space, user_id)
         for agent in sorted({agent_folder(space, progress.thread.agent_id) for progress in threads}):
             await self._add_cases(generation, agent, loaded)
@@ -285,9 +270,9 @@ class CorpusCache:
         if progress.words_to < progress.last_position:
             rows = await self._rows_of(progress, progress.words_to + 1)
             rows = [row for row in rows if row.row_id not in loaded.corpus.places]
-            words = await _words(rows)
+            words = await words_of_rows(rows)
             async with loaded.changing:
-                await _done(lambda: loaded.corpus.extend(rows, words), rows)
+                await done(lambda: loaded.corpus.extend(rows, words), rows)
             loaded.unindexed.update(row.row_id for row in rows)
 
     async def _add_cases(self, generation: str, agent: str, loaded: OwnerCorpus) -> None:
@@ -300,7 +285,7 @@ class CorpusCache:
             return
         mine = [place for place, row in enumerate(stored.rows) if came_from(loaded.owner, row)]
         rows, words = [stored.rows[place] for place in mine], [stored.words[place] for place in mine]
-        await _done(lambda: loaded.corpus.extend(rows, words), rows)
+        await done(lambda: loaded.corpus.extend(rows, words), rows)
         embedded = [place for place in mine if stored.has_vector[place]]
         if embedded:
             row_ids = [stored.rows[place].row_id for place in embedded]
@@ -351,50 +336,3 @@ class CorpusCache:
                 self._loaded.move_to_end(oldest)
                 continue
             self.drop(oldest)
-
-
-def _fill(corpus: Corpus, stored: StoredRows) -> None:
-    corpus.extend(stored.rows, stored.words)
-    corpus.take_all_vectors(stored.vectors, stored.has_vector)
-
-
-def _holds(corpus: Corpus, row: IndexRow) -> bool:
-    place = corpus.places.get(row.row_id)
-    return place is not None and corpus.rows[place] == row
-
-
-def _vector_for(corpus: Corpus, row: IndexRow) -> Vectors | None:
-    """The vector of the row that this one replaces, where both mean the same."""
-    vector = corpus.vector_of(row.row_id)
-    same = vector is not None and meaning_of(corpus.rows[corpus.places[row.row_id]]) == meaning_of(row)
-    return vector if same else None
-
-
-async def _done(work: Callable[[], Result], rows: Sequence[IndexRow]) -> Result:
-    """On the event loop for a few rows, else in a thread."""
-    are_few = len(rows) <= _FEW_ROWS and sum(len(row.text) for row in rows) <= _FEW_CHARACTERS
-    return work() if are_few else await asyncio.to_thread(work)
-
-
-async def _words(rows: Sequence[IndexRow]) -> list[str]:
-    return await _done(lambda: [words_of(row) for row in rows], rows)
-
-
-def _replace_rows(
-    corpus: Corpus, rows: Sequence[IndexRow], words: Sequence[str], gone: Collection[str]
-) -> bool:
-    """Returns whether anything changed."""
-    gone = set(gone)
-    fresh = [place for place, row in enumerate(rows) if not _holds(corpus, row) or row.row_id in gone]
-    rows, words = [rows[place] for place in fresh], [words[place] for place in fresh]
-    if not rows and corpus.places.keys().isdisjoint(gone):
-        return False
-    kept = {
-        row.row_id: vector.copy()
-        for row in rows
-        if row.row_id not in gone and (vector := _vector_for(corpus, row)) is not None
-    }
-    corpus.extend(rows, words, gone)
-    if kept:
-        corpus.set_vectors(list(kept), np.stack(list(kept.values())))
-    return True

@@ -221,7 +221,8 @@ class Remembering:
                         origin = Origin(space, owner, each, extracted.by, stored)
                         drafts = extracted.extraction.of(_KINDS[each])
                         plans.append(await self._planned(origin, drafts, told[each], plans))
-                await self._apply(space, owner, stored, plans, run.receipts_of(owner))
+                asks = extracted.extraction.asks if owner == run.user else None
+                await self._apply(space, owner, stored, plans, run.receipts_of(owner), asks)
 
     async def has_case(self, stored: StoredCell) -> bool:
         """Whether another stretch made a case of the calls in this one."""
@@ -245,6 +246,7 @@ class Remembering:
         cell: StoredCell,
         plans: Sequence[_Planned],
         receipts: Sequence[EntryReceipt] = (),
+        asks: tuple[str, ...] | None = None,
     ) -> None:
         """All that a memcell changes in one owner's entries, at once."""
         receipts = [*(plan.receipt for plan in plans), *receipts]
@@ -259,6 +261,7 @@ class Remembering:
             remove=tuple(entry_id for plan in plans for entry_id in plan.outcome.remove),
             receipts=tuple(receipts),
             extra_jobs=tuple(job for plan in plans for job in plan.jobs),
+            asks=asks,
         )
         try:
             await self.entries.apply(change)

@@ -205,7 +205,7 @@ def _read(kept: KeptAnswer, cell: CellText) -> Extraction:
     """What of an answer passes the check."""
     checked = ground(parse_memcell_answer(kept.text, cell), cell, kept.known)
     work = case.case_in_memcell_answer(kept.text, cell)
-    return Extraction((*checked.drafts, *work.drafts), (*checked.refused, *work.refused))
+    return Extraction((*checked.drafts, *work.drafts), (*checked.refused, *work.refused), checked.asks)
 
 
 def _without_secrets(draft: Draft) -> Draft:

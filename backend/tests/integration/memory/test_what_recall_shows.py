@@ -109,6 +109,26 @@ async def test_questions_of_earlier_threads_are_no_evidence(tmp_path: Path, mode
     assert hits.index("Ann lives in Porto.") < min(hits.index(question) for question in asked)
 
 
+async def test_what_a_model_calls_a_question_is_no_evidence_without_a_mark_too(
+    tmp_path: Path, model: MortalModel
+) -> None:
+    asked = ("remind me where I live now, please", "hey. tell me, I live where now", "I live now in")
+    async with moved_home(tmp_path, model) as home:
+        asking = [{"messages": [["ann", text]], "only_asks": [1], "episode": None} for text in asked]
+        model.control(table=[*HOMES, *asking])
+        for number, text in enumerate(asked):
+            messages = said([("user", text)], start=now_ms() - DAY, prefix=f"asked{number}-")
+            await remember(home, f"asked{number}", messages, **ANN)
+        for thread in ("kept-up", "read-again"):
+            hits = [hit["text"] for hit in await search(home, "Where do I live now?", types=["turn"])]
+            lines, _ = await ask(home, thread, "Where do I live now?")
+            assert hits.index(FLAT) < min(map(hits.index, asked))
+            assert not set(asked).intersection(quoted(lines))
+            assert quoted(lines)[0] == "Ann lives in Berlin."
+            await settled(home)
+            home.app.search.corpus_cache.clear()
+
+
 async def test_what_a_question_tells_is_found_after_statements(tmp_path: Path, model: MortalModel) -> None:
     told = "Did I tell you my sister Marta is a nurse in Porto?"
     async with remembering(tmp_path, model) as home:

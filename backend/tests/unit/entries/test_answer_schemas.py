@@ -45,7 +45,7 @@ def test_the_reasoning_about_boundaries_is_a_sentence() -> None:
 
 def test_the_answer_about_a_memcell_has_the_fields_that_the_design_names() -> None:
     fields = answer.ANSWER_SCHEMA["properties"]
-    assert list(fields) == ["episode", "facts", "foresight", "case"]
+    assert list(fields) == ["asks", "episode", "facts", "foresight", "case"]
     fact = fields["facts"]["items"]["properties"]
     assert list(fact) == ["text", "about", "category", "when", "until", "quotes", "replaces", "ends"]
     assert fact["when"] == {"type": ["string", "null"]}

@@ -88,6 +88,17 @@ def test_a_plan_is_about_whole_days_in_the_zone_of_the_user(
     assert plan.about == (MIDNIGHT_IN_BERLIN + days[0] * DAY, MIDNIGHT_IN_BERLIN + days[1] * DAY - 1)
 
 
+@pytest.mark.parametrize(
+    ("told", "asks"),
+    [({}, None), ({"asks": []}, ()), ({"asks": [1, 2, 9]}, ("t-1",)), ({"asks": "1"}, ("t-1",))],
+)
+def test_an_answer_may_say_which_messages_of_people_only_ask(
+    told: JsonObject, asks: tuple[str, ...] | None
+) -> None:
+    cell = cell_of(("user", "where do I live"), ("assistant", "Where?"))
+    assert parse_memcell_answer(json.dumps({"episode": None, **told}), cell).asks == asks
+
+
 def test_a_plan_of_which_only_the_end_is_known_begins_when_it_is_said() -> None:
     (plan,) = parse({"foresight": [PLAN | {"when": None, "until": "2026-05-08"}]}).drafts
     assert plan.about == (MIDNIGHT_IN_BERLIN, MIDNIGHT_IN_BERLIN + DAY - 1)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from recollect.domain.extraction.draft import Quoted
+from recollect.domain.extraction.draft import Extraction, Quoted
 from recollect.domain.extraction.ground import (
     NO_PERSON,
     NO_TURN,
@@ -11,6 +11,7 @@ from recollect.domain.extraction.ground import (
     PASTED,
     UNKNOWN_ID,
     UNKNOWN_TURN,
+    ground,
 )
 from tests.unit.made_cells import cell_of, grounded, quoting, refusal, said, statement
 
@@ -130,6 +131,15 @@ def test_a_question_supports_nothing_that_was_recalled_in_other_words(
     words = question.rstrip("?？؟; ")
     assert refusal(cell, quoting(fact, words)) == ONLY_RECALLED
     assert refusal(cell, quoting(fact, words, replaces=("f1",)), {"f1": "fa-1"}) == ONLY_RECALLED
+
+
+def test_a_message_that_the_model_says_only_asks_is_a_question_without_a_mark() -> None:
+    cell = cell_of(("user", "tell me where I live"), ("assistant", "In Berlin."), recalled=RECALLED)
+    fact = quoting("Ann resides in Berlin.", "where I live")
+    assert refusal(cell, fact) is None
+    assert [each.reason for each in ground(Extraction((fact,), asks=("t-1",)), cell).refused] == [
+        ONLY_RECALLED
+    ]
 
 
 @pytest.mark.parametrize(
