@@ -281,7 +281,8 @@ def anthropic_body(native: JsonObject, status: int) -> tuple[JsonObject, int]:
 EVEROS = "/api/v2/memory"
 speaks_mem0 = re.compile(
     r"/v1/(?:ping|memories|event|entities|batch|exports|summary|feedback)/.*|/v3/memories/.*"
-    r"|/v2/(?:entities|profiles)/.*|/(?:memories(?:/.*)?|search|reset|configure)",
+    r"|/v2/(?:entities|profiles)/.*|/(?:memories(?:/.*)?|search|reset|configure)"
+    r"|/api/v1/(?:orgs|webhooks/projects)/.*",
     re.DOTALL,
 ).fullmatch
 """Whether who asks for this path expects errors in mem0's shape."""

@@ -21,7 +21,7 @@ from tests.http_client import Home, Json, bearer
 from tests.processes import Server, wait_until
 from tests.remembering import MAY_8, polite_model
 
-INVALID, REFUSED, NO_KEY = 422, 403, 401
+INVALID, REFUSED, NO_KEY, NOT_FOUND = 422, 403, 401, 404
 
 
 @pytest.fixture(scope="module")
@@ -120,3 +120,33 @@ async def test_keys_keep_users_and_spaces_apart(home: Home) -> None:
             assert answer.raise_for_status().json()["data"]["episodes"] == []
     flushed = await home.client.post(f"{EVEROS}/flush", json={"session_id": "s1"}, headers=stranger)
     assert flushed.json()["data"]["status"] == "no_extraction"
+    fact = {"user_id": "ann", "text": "Ann has a secret."}
+    space = await home.make_key()
+    made = (await home.client.post("/api/v1/memory/entries", json=fact, headers=space)).json()["id"]
+    calls: list[tuple[str, Json]] = [
+        ("update", {"memory_type": "episode", "memory_id": made, "patch": {"episode": "Mine."}}),
+        ("delete_by_ids", {"memory_type": "episode", "memory_ids": [made]}),
+    ]
+    for path, asked in calls:
+        for headers, more in ((bob, {}), (stranger, {}), (space, {"user_id": "bob"})):
+            answer = await home.client.post(f"{EVEROS}/{path}", json={**asked, **more}, headers=headers)
+            assert (answer.status_code, list(answer.json())) == (NOT_FOUND, ["request_id", "error"])
+    operations: list[Json] = [
+        {"action": "delete", "item_id": made},
+        {"action": "update", "item_id": made, "data": {"description": "Mine."}},
+    ]
+    for headers in (bob, space):
+        edit = {"user_id": "bob", "operations": operations}
+        edited = (await home.client.post(f"{EVEROS}/edit", json=edit, headers=headers)).raise_for_status()
+        assert [each["status"] for each in edited.json()["data"]["results"]] == ["rejected", "rejected"]
+    for more in ({"user_id": "bob"}, {"user_id": "ann", "app_id": "other"}):
+        gone = (await home.client.post(f"{EVEROS}/delete", json=more, headers=space)).raise_for_status()
+        assert gone.json()["data"]["count"] == 0
+    wanted = {"memory_type": "episode", "user_id": "ann"}
+    for more, count in (({}, True), ({"app_id": "other"}, False)):
+        found = (await home.client.post(f"{EVEROS}/get", json={**wanted, **more}, headers=space)).json()[
+            "data"
+        ]
+        assert bool(found["total_count"]) is count
+    kept = (await home.client.get(f"/api/v1/memory/entries/{made}", headers=space)).raise_for_status()
+    assert kept.json()["text"] == "Ann has a secret."

@@ -1,6 +1,7 @@
 """mem0's protocols, in the words of its client (2.2.1), which `make clients` runs: it needs a vector store to be imported."""
 
 from base64 import urlsafe_b64encode
+from functools import partial
 from json import dumps
 from typing import Any
 
@@ -33,6 +34,11 @@ async def kept(home: Home, text: str, user_id: str = "ann") -> str:
     return memory_id
 
 
+async def _finds(home: Home, search: Json, expected: set[str]) -> bool:
+    found = (await call(home, "POST", "/v3/memories/search/", search))["results"]
+    return {each["id"] for each in found} == expected
+
+
 async def test_the_platform_client_adds_finds_changes_and_deletes(home: Home) -> None:
     assert (await call(home, "GET", "/v1/ping/"))["status"] == "ok"
     oboe = await kept(home, "Ann plays the oboe.")
@@ -54,7 +60,9 @@ async def test_the_platform_client_adds_finds_changes_and_deletes(home: Home) ->
     first = page["results"][0]
     assert changed["created_at"] == first["created_at"] <= first["updated_at"] < changed["updated_at"]
     assert (await call(home, "GET", f"/v1/memories/{oboe}/"))["memory"] == "Ann plays the viola."
+    assert changed["user_id"] == (await call(home, "GET", f"/memories/{oboe}"))["user_id"] == "ann"
     history = await call(home, "GET", f"/v1/memories/{oboe}/history/")
+    assert history[0]["created_at"] == first["created_at"] < history[1]["updated_at"]
     assert [(each["event"], each["old_memory"], each["new_memory"]) for each in history] == [
         ("ADD", None, "Ann plays the oboe."),
         ("UPDATE", "Ann plays the oboe.", "Ann plays the viola."),
@@ -117,6 +125,22 @@ async def test_messages_become_memories_that_tell_their_thread_and_metadata(tmp_
         assert added["status"] == "PENDING"
         other = {"filters": {"AND": [{"user_id": "ann"}, {"run_id": "r2"}]}}
         assert (await call(home, "POST", "/v3/memories/", other))["count"] == 0
+        for app in ("work", "home"):
+            said = [{"role": "user", "content": f"I keep a cat at {app}."}]
+            of_app = {"user_id": "erin", "app_id": app, "agent_id": f"bot-{app}"}
+            await call(home, "POST", "/memories", {"messages": said, **of_app})
+        for narrow in ({"app_id": "work"}, {"agent_id": "bot-work"}):
+            wanted = {"filters": {"AND": [{"user_id": "erin"}, narrow]}}
+            listed = (await call(home, "POST", "/v3/memories/", wanted))["results"]
+            hosted = (await call(home, "GET", "/memories", user_id="erin", **narrow))["results"]
+            assert [each["memory"] for each in hosted] == [each["memory"] for each in listed] != []
+            assert not any("home" in each["memory"] for each in listed)
+            search = {"query": "cat", "threshold": 0, **wanted}
+            expected = {each["id"] for each in listed}
+            await eventually(partial(_finds, home, search, expected))
+        assert (await call(home, "POST", "/v3/memories/", {"filters": {"agent_id": "bot-work"}}))[
+            "count"
+        ] == 0
         past = {"filters": {"user_id": "ann", "created_at": {"lt": "2001-01-01"}}}
         assert (await call(home, "POST", "/v3/memories/", past))["count"] == 0
 
@@ -135,6 +159,12 @@ async def test_messages_become_memories_that_tell_their_thread_and_metadata(tmp_
             "messages[0].content",
         ),
         ("POST", "/memories", {"messages": "Hi", "infer": False, "metadata": {"a": 1}}, "metadata"),
+        ("POST", "/memories", {"messages": "Hi", "infer": False, "app_id": "work"}, "app_id"),
+        ("POST", "/v3/memories/", {"filters": {"user_id": "*"}}, "filters.user_id: must be one id"),
+        ("POST", "/search", {"query": "x", "user_id": "*"}, "user_id: must be one id"),
+        ("GET", "/memories?user_id=*", None, "user_id: must be one id"),
+        ("GET", "/memories?run_id=..", None, "run_id"),
+        ("POST", "/v3/memories/", {"filters": {"AND": [{"app_id": "a"}, {"app_id": "b"}]}}, "two ids"),
         ("PUT", "/memories/fa-1", {}, "text"),
         ("DELETE", "/memories", None, "user_id"),
         ("POST", "/v1/exports/", {}, "exports"),
@@ -173,9 +203,26 @@ async def test_nobody_reaches_anothers_memories(tmp_path: Any) -> None:
             assert answer.status_code == REFUSED
             found = await call(home, "POST", path, more, key=stranger)
             assert found["results"] == []
-        assert (await call(home, "GET", f"/v1/memories/{secret}/", key=ann))[
-            "memory"
-        ] == "Ann plays the oboe."
+        space = (await home.make_key())["Authorization"].removeprefix("Bearer ")
+        named = {"user_id": "bob", "text": "Changed."}
+        with_space_key: list[tuple[str, str, Any]] = [
+            ("PUT", f"/v1/memories/{secret}/", named),
+            ("PUT", f"/memories/{secret}", named),
+            ("PUT", "/v1/batch/", {"memories": [{"memory_id": secret, **named}]}),
+            ("DELETE", "/v1/batch/", {"memories": [{"memory_id": secret, "user_id": "bob"}]}),
+        ]
+        for method, path, body in with_space_key:
+            headers = {"Authorization": f"Token {space}"}
+            answer = await home.client.request(method, path, json=body, headers=headers)
+            assert (answer.status_code, list(answer.json())) == (NOT_FOUND, ["detail"]), path
+        assert (await call(home, "DELETE", "/memories", key=space, user_id="bob"))["message"].startswith("0 ")
+        for asking in (ann, space):
+            row = await call(home, "GET", f"/v1/memories/{secret}/", key=asking)
+            assert (row["memory"], row["user_id"]) == ("Ann plays the oboe.", "ann")
+        nowhere = await home.client.get(
+            "/api/v1/orgs/organizations/", headers={"Authorization": f"Token {ann}"}
+        )
+        assert (nowhere.status_code, list(nowhere.json())) == (NOT_FOUND, ["detail"])
 
 
 async def test_whatever_is_sent_nothing_breaks(home: Home) -> None:

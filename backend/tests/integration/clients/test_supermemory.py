@@ -7,10 +7,10 @@ from fastapi.routing import APIRoute
 
 from recollect.entrypoints.http.doors.supermemory import router
 from tests.eventually import eventually
-from tests.http_client import Home, Json, bearer
+from tests.http_client import Home, Json, bearer, message
 from tests.remembering import remembering
 
-INVALID, NOT_FOUND, NO_KEY = 422, 404, 401
+INVALID, NOT_FOUND, NO_KEY, CONFLICT = 422, 404, 401, 409
 ANN = {"containerTag": "ann"}
 
 
@@ -54,7 +54,19 @@ async def test_a_document_becomes_memories_is_found_changed_and_forgotten(tmp_pa
         gone = await call(home, "DELETE", "/v4/memories", {"id": changed["id"], **ANN})
         assert gone == {"id": changed["id"], "forgotten": True}
         await call(home, "PATCH", "/v3/documents/d1", {"content": "I like parks."})
-        assert (await call(home, "GET", "/v3/documents/d1"))["content"] == "I like parks."
+        changed = await call(home, "GET", "/v3/documents/d1")
+        assert (changed["content"], changed["metadata"]) == ("I like parks.", {"source": "app"})
+        again = {"content": "I like the sea.", "customId": "d1", **ANN}
+        assert (await call(home, "POST", "/v3/documents", again))["status"] == "queued"
+        newest = await call(home, "GET", "/v3/documents/d1")
+        assert (newest["content"], newest["metadata"]) == ("I like the sea.", {"source": "app"})
+        assert (await call(home, "POST", "/v3/documents", again))["status"] == "done"
+        assert (await call(home, "GET", "/v3/documents/d1"))["updatedAt"] == newest["updatedAt"]
+        said = [message("Hello."), message("Hi.", 1, role="assistant")]
+        chat = {"session_id": "chat", "user_id": "ann", "messages": said}
+        await call(home, "POST", "/api/v1/memory/add", chat)
+        taken = {**again, "customId": "chat"}
+        assert (await home.client.post("/v3/documents", json=taken)).status_code == CONFLICT
         await call(home, "DELETE", "/v3/documents/d1")
         assert (await home.client.get("/v3/documents/d1")).status_code == NOT_FOUND
 
@@ -114,4 +126,26 @@ async def test_nobody_reaches_anothers_documents_and_nothing_breaks(home: Home) 
         assert listed["memories"] == []
         asked = {"q": "secret", "containerTag": "bob", "searchMode": "hybrid", "threshold": 0}
         assert (await call(home, "POST", "/v4/search", asked, headers))["results"] == []
+    space = await home.make_key()
+    path = "/v3/documents/d1"
+    refused = await home.client.patch(path, json={"content": "Mine.", "containerTag": "bob"}, headers=space)
+    assert refused.status_code == NOT_FOUND
+    for method in ("GET", "DELETE"):
+        answer = await home.client.request(method, path, params={"containerTag": "bob"}, headers=space)
+        assert answer.status_code == NOT_FOUND
+    told = await call(home, "DELETE", "/v3/documents/bulk", {"ids": ["d1"], "containerTags": ["bob"]}, space)
+    assert (told["deletedCount"], [each["id"] for each in told["errors"]]) == (0, ["d1"])
+    told = await call(home, "DELETE", "/v3/documents/bulk", {"ids": ["d1"], "containerTags": ["x"]}, ann)
+    assert told["deletedCount"] == 0, "a tag of a user's key narrows too"
+    fact = {"user_id": "ann", "text": "Ann has a secret."}
+    memory = (await home.client.post("/api/v1/memory/entries", json=fact, headers=space)).json()["id"]
+    for method, more in (("PATCH", {"newContent": "Mine."}), ("DELETE", {})):
+        body = {"id": memory, "containerTag": "bob", **more}
+        answer = await home.client.request(method, "/v4/memories", json=body, headers=space)
+        assert answer.status_code == NOT_FOUND
+    await call(
+        home, "POST", "/v3/documents", {"content": "Bob's.", "customId": "d1", "containerTag": "bob"}, space
+    )
+    await call(home, "PATCH", path, {"content": "Bob's own.", "containerTag": "bob"}, space)
+    assert (await call(home, "GET", f"{path}?containerTag=bob", headers=space))["content"] == "Bob's own."
     assert (await call(home, "GET", "/v3/documents/d1", headers=ann))["content"] == "A secret."

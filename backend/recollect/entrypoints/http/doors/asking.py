@@ -19,6 +19,8 @@ class Asking:
     caller: Caller
     user_id: str
     request: Request
+    named: str | None = None
+    """The user whom the request or its key names. None: nobody, so an id alone says whose it is."""
 
     def act_as(self, method: str, path: str, **ids: str) -> None:
         """What the native route asks of a key, counts and records holds here too. Raises Refused and OverQuota."""
@@ -28,6 +30,7 @@ class Asking:
 
 def asking_for(home: App, caller: Caller, request: Request, user_id: str | None) -> Asking:
     """For the user whom the request names, else the key's, else `me`. Raises Refused for a user's key and another user."""
-    acting = caller.acting_for(user_id) or DEFAULT_USER
+    named = caller.acting_for(user_id)
+    acting = named or DEFAULT_USER
     note(request, user=acting)
-    return Asking(home, caller, acting, request)
+    return Asking(home, caller, acting, request, named)

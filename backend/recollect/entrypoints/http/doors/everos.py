@@ -198,15 +198,14 @@ async def get(home: Home, caller: Calling, body: GetBody, request: Request) -> J
         )
     is_case, bounds = body.memory_type == "agent_case", body.bounds()
     wanted = EntryFilter(
-        None if is_case else asking.user_id,
+        asking.user_id,
         body.agent_id,
         (CASES if is_case else EPISODES,),
         bounds.since,
         bounds.until,
     )
     found = [shown.known for shown in await memories.holding(asking, wanted)]
-    if session := bounds.names.get("session_id"):
-        found = [known for known in found if memories.came_from(known, session)]
+    found = await memories.placed(asking, found, bounds.names.get("session_id"), tags=body.tags)
     if body.sort_order == "asc":
         found.reverse()
     page = found[(body.page - 1) * body.page_size : body.page * body.page_size]
@@ -234,13 +233,13 @@ async def _facts_of(asking: Asking, episodes: Sequence[KnownEntry]) -> dict[str,
 @router.post("/update")
 async def update(home: Home, caller: Calling, body: UpdateBody, request: Request) -> JsonObject:
     """A person's word: it wins over what was said before."""
-    asking = asking_for(home, caller, request, None)
+    asking = asking_for(home, caller, request, body.user_id)
     asking.act_as("PATCH", "/api/v1/memory/entries/entry", entry=body.memory_id)
     title = body.patch.subject or body.patch.summary
     if title is None and body.patch.episode is None:
         raise InvalidInput("patch: nothing is to be changed; give episode, summary or subject", field="patch")
     edit = EntryEdit(title=title, text=body.patch.episode)
-    shown = await home.entries.edit_entry(caller, body.memory_id, caller.user_id, edit)
+    shown = await home.entries.edit_entry(caller, body.memory_id, asking.named, edit)
     return _answer({**_episode(shown.known, Scoped()), "unchanged": False})
 
 
@@ -250,14 +249,14 @@ async def delete(home: Home, caller: Calling, body: DeleteBody, request: Request
     if body.user_id is None:
         raise InvalidInput("user_id: say whose memories are to be deleted", field="user_id")
     asking = asking_for(home, caller, request, body.user_id)
-    count = await memories.delete_all(asking, body.session_id)
+    count = await memories.delete_all(asking, body.session_id, body.tags)
     names = ["user_id", *(["session_id"] if body.session_id else [])]
     return _answer({"filters": names, "count": count})
 
 
 @router.post("/delete_by_ids")
 async def delete_by_ids(home: Home, caller: Calling, body: IdsBody, request: Request) -> JsonObject:
-    asking = asking_for(home, caller, request, None)
+    asking = asking_for(home, caller, request, body.user_id)
     for memory_id in dict.fromkeys(body.memory_ids):
         await memories.delete(asking, memory_id)
     return _answer({"memory_type": body.memory_type, "success": True})

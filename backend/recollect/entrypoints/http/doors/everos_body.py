@@ -119,6 +119,7 @@ class DeleteBody(Owned):
 
 
 class IdsBody(Lenient):
+    user_id: Id | None = None
     memory_type: MemoryType
     memory_ids: Annotated[list[Id], Field(min_length=1, max_length=50)]
 
@@ -130,6 +131,7 @@ class Patch(Lenient):
 
 
 class UpdateBody(Lenient):
+    user_id: Id | None = None
     memory_type: MemoryType
     memory_id: Id
     patch: Patch

@@ -8,7 +8,7 @@ from typing import Annotated
 from fastapi import APIRouter, Depends, Query, Request
 
 from recollect.domain.entries.edit import EntryEdit, Version
-from recollect.domain.entries.entry import FACTS, KnownEntry
+from recollect.domain.entries.entry import FACTS, KnownEntry, said_at
 from recollect.domain.markdown.front_matter import write_time
 from recollect.domain.model import Append, JsonObject, Receipt
 from recollect.entrypoints.http.deps import Calling, Home, PathId
@@ -20,12 +20,13 @@ from recollect.entrypoints.http.doors.mem0_body import (
     Batch,
     Filtered,
     MemoryChanges,
+    Name,
     Names,
+    Run,
     SearchMemories,
     event_id_of,
     read_event_id,
 )
-from recollect.entrypoints.http.requests import Id
 from recollect.entrypoints.http.routes.people import list_users
 from recollect.errors import InvalidInput, NotFound
 from recollect.service.entries import EntryFilter
@@ -46,19 +47,20 @@ async def _rows(asking: Asking, found: Sequence[KnownEntry]) -> list[JsonObject]
     kept = await memories.kept_beside(asking, found, _METADATA)
     ids = [known.entry_id for known in found]
     changed = await asking.home.entry_store.last_changes(asking.caller.space, ids)
+    owners = [await memories.owner_of(asking, known) for known in found]
     return [
-        _row(asking, known, kept.get(known.entry_id, {}), changed.get(known.entry_id, known.said))
-        for known in found
+        _row(owner, known, kept.get(known.entry_id, {}), changed.get(known.entry_id, known.said))
+        for owner, known in zip(owners, found, strict=True)
     ]
 
 
-def _row(asking: Asking, known: KnownEntry, metadata: JsonObject, changed: int) -> JsonObject:
+def _row(owner: str | None, known: KnownEntry, metadata: JsonObject, changed: int) -> JsonObject:
     """A memory as both protocols tell it."""
     run_id = known.sources[0].thread_id if known.sources else None
     return {
         "id": known.entry_id,
         "memory": known.entry.text,
-        "user_id": known.sources[0].user_id if known.sources else asking.user_id,
+        "user_id": owner,
         "agent_id": None,
         "run_id": run_id,
         "session_id": run_id,
@@ -87,8 +89,9 @@ async def _add(asking: Asking, body: AddMemories) -> tuple[str, list[Receipt], i
 
 async def _keep(asking: Asking, body: AddMemories) -> list[JsonObject]:
     """With `infer` off: each message is a fact in the words of whoever sent it."""
-    if body.metadata:
-        raise InvalidInput("metadata: is kept with messages; with infer off there are none", field="metadata")
+    for name in ("metadata", "agent_id", "app_id", "run_id"):
+        if getattr(body, name):
+            raise InvalidInput(f"{name}: is kept with messages; with infer off there are none", field=name)
     asking.act_as("POST", "/api/v1/memory/entries")
     made = []
     for _, text in body.said():
@@ -127,7 +130,8 @@ async def _found(asking: Asking, body: SearchMemories, top_k: int) -> list[JsonO
 async def _listed(asking: Asking, body: Filtered) -> list[KnownEntry]:
     wanted = EntryFilter(asking.user_id, kinds=memories.KINDS, since=body.since, until=body.until)
     found = [shown.known for shown in await memories.holding(asking, wanted)]
-    return [known for known in found if memories.came_from(known, body.run_id)]
+    tags = (body.app_id,) if body.app_id else ()
+    return await memories.placed(asking, found, body.run_id, body.agent_id, tags)
 
 
 async def _changed(asking: Asking, memory_id: str, body: MemoryChanges) -> JsonObject:
@@ -140,7 +144,7 @@ async def _changed(asking: Asking, memory_id: str, body: MemoryChanges) -> JsonO
         raise InvalidInput("text: nothing is to be changed; give text or timestamp", field="text")
     asking.act_as("PATCH", "/api/v1/memory/entries/entry", entry=memory_id)
     edit = EntryEdit(text=body.text, when=when)
-    shown = await asking.home.entries.edit_entry(asking.caller, memory_id, asking.caller.user_id, edit)
+    shown = await asking.home.entries.edit_entry(asking.caller, memory_id, asking.named, edit)
     (row,) = await _rows(asking, [shown.known])
     return row
 
@@ -158,7 +162,7 @@ async def _delete_all(asking: Asking, names: Names) -> int:
 
 
 def _version(known: KnownEntry, before: Version | None, version: Version) -> JsonObject:
-    changed = write_time(version.at if version.at is not None else known.said)
+    changed = write_time(version.at if version.at is not None else said_at(version.entry))
     return {
         "id": f"{known.entry_id}.{version.revision}",
         "memory_id": known.entry_id,
@@ -172,13 +176,13 @@ def _version(known: KnownEntry, before: Version | None, version: Version) -> Jso
 
 async def _history(asking: Asking, memory_id: str) -> list[JsonObject]:
     asking.act_as("GET", "/api/v1/memory/entries/entry/history", entry=memory_id)
-    known, found = await asking.home.entries.history(asking.caller, memory_id, asking.caller.user_id)
+    known, found = await asking.home.entries.history(asking.caller, memory_id, asking.named)
     return [_version(known, before, each) for before, each in zip([None, *found], found, strict=False)]
 
 
 async def _shown(asking: Asking, memory_id: str) -> JsonObject:
     asking.act_as("GET", "/api/v1/memory/entries/entry", entry=memory_id)
-    shown = await asking.home.entries.get_entry(asking.caller, memory_id, asking.caller.user_id)
+    shown = await asking.home.entries.get_entry(asking.caller, memory_id, asking.named)
     (row,) = await _rows(asking, [shown.known])
     return row
 
@@ -271,7 +275,7 @@ async def update_memory(
     home: Home, caller: Calling, memory_id: PathId, body: MemoryChanges, request: Request
 ) -> JsonObject:
     """A person's word: it wins over what was said before."""
-    return await _changed(asking_for(home, caller, request, None), memory_id, body)
+    return await _changed(asking_for(home, caller, request, body.user_id), memory_id, body)
 
 
 @router.delete("/v1/memories/{memory_id}/")
@@ -298,7 +302,8 @@ async def get_memory_history(
     return await _history(asking_for(home, caller, request, None), memory_id)
 
 
-Name = Annotated[Id | None, Query()]
+OneName = Annotated[Name | None, Query()]
+OneRun = Annotated[Run | None, Query()]
 
 
 @router.delete("/v1/memories/")
@@ -307,10 +312,10 @@ async def delete_memories(
     home: Home,
     caller: Calling,
     request: Request,
-    user_id: Name = None,
-    agent_id: Name = None,
-    app_id: Name = None,
-    run_id: Name = None,
+    user_id: OneName = None,
+    agent_id: OneName = None,
+    app_id: OneName = None,
+    run_id: OneRun = None,
 ) -> JsonObject:
     """All memories of a user, or of one of their threads. The messages they came from stay."""
     names = Names(user_id=user_id, agent_id=agent_id, app_id=app_id, run_id=run_id)
@@ -320,17 +325,15 @@ async def delete_memories(
 
 @router.put("/v1/batch/")
 async def update_batch(home: Home, caller: Calling, body: Batch, request: Request) -> JsonObject:
-    asking = asking_for(home, caller, request, None)
     for each in body.memories:
-        await _changed(asking, each.memory_id, each)
+        await _changed(asking_for(home, caller, request, each.user_id), each.memory_id, each)
     return {"message": f"Successfully updated {len(body.memories)} memories"}
 
 
 @router.delete("/v1/batch/")
 async def delete_batch(home: Home, caller: Calling, body: Batch, request: Request) -> JsonObject:
-    asking = asking_for(home, caller, request, None)
     for each in body.memories:
-        await memories.delete(asking, each.memory_id)
+        await memories.delete(asking_for(home, caller, request, each.user_id), each.memory_id)
     return {"message": f"Successfully deleted {len(body.memories)} memories"}
 
 
@@ -368,10 +371,17 @@ async def add_and_wait(home: Home, caller: Calling, body: AddMemories, request: 
 
 @router.get("/memories")
 async def list_hosted(
-    home: Home, caller: Calling, request: Request, user_id: Name = None, run_id: Name = None
+    home: Home,
+    caller: Calling,
+    request: Request,
+    user_id: OneName = None,
+    agent_id: OneName = None,
+    app_id: OneName = None,
+    run_id: OneRun = None,
 ) -> JsonObject:
     asking = asking_for(home, caller, request, user_id)
-    found = await _listed(asking, Filtered(user_id=user_id, run_id=run_id))
+    names = Filtered(user_id=user_id, agent_id=agent_id, app_id=app_id, run_id=run_id)
+    found = await _listed(asking, names)
     return {"results": await _rows(asking, found)}
 
 

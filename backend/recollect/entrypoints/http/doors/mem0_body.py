@@ -4,10 +4,11 @@ import json
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from typing import Annotated
 
-from pydantic import Field, TypeAdapter, model_validator
+from pydantic import AfterValidator, Field, TypeAdapter, ValidationError, model_validator
 
 from recollect.domain.model import MAX_TIMESTAMP, Role
 from recollect.entrypoints.http.doors.memories import Metadata, Words, bounds_of
+from recollect.entrypoints.http.errors import first_problem
 from recollect.entrypoints.http.openai_schemas import Lenient
 from recollect.entrypoints.http.requests import Id, Objects, Said, Text, ThreadId
 from recollect.errors import InvalidInput, NotFound
@@ -17,13 +18,24 @@ _EVENT: TypeAdapter[tuple[str, str]] = TypeAdapter(tuple[Id, ThreadId])
 Seconds = Annotated[float, Field(ge=0, le=MAX_TIMESTAMP // 1000, description="Since 1970.")]
 
 
+def _one(name: str) -> str:
+    """mem0's wildcard would mean everybody."""
+    if name == "*":
+        raise ValueError("must be one id: Recollect has no * for all of them")
+    return name
+
+
+Name = Annotated[Id, AfterValidator(_one)]
+Run = Annotated[ThreadId, AfterValidator(_one)]
+
+
 class Names(Lenient):
     """Whose memory, by any of mem0's four names, beside the rest or in `filters`."""
 
-    user_id: Id | None = None
-    agent_id: Id | None = None
-    app_id: Id | None = None
-    run_id: ThreadId | None = Field(None, description="The thread.")
+    user_id: Name | None = None
+    agent_id: Name | None = None
+    app_id: Name | None = None
+    run_id: Run | None = Field(None, description="The thread.")
 
 
 class Filtered(Names):
@@ -37,6 +49,11 @@ class Filtered(Names):
     @model_validator(mode="after")
     def _read_filters(self) -> "Filtered":
         bounds = bounds_of(self.filters or {}, _OWN, "created_at")
+        try:
+            Names.model_validate(bounds.names)
+        except ValidationError as error:
+            problem, field = first_problem(error.errors())
+            raise ValueError(f"filters.{field}: {problem.removeprefix(f'{field}: ')}") from None
         for name, value in bounds.names.items():
             setattr(self, name, value)
         self.since, self.until = bounds.since, bounds.until
@@ -90,6 +107,7 @@ class SearchMemories(Filtered):
 
 
 class MemoryChanges(Lenient):
+    user_id: Name | None = None
     text: Words | None = None
     metadata: Metadata | None = None
     timestamp: Seconds | None = None

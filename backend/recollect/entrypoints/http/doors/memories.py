@@ -14,7 +14,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, TypeAdapter
 from recollect.domain.entries.entry import EPISODES, FACTS, FORESIGHT, KnownEntry
 from recollect.domain.job import FLUSH
 from recollect.domain.model import MAX_TIMESTAMP, Append, JsonObject, NewTurn, Receipt, Role, ThreadRef
-from recollect.domain.paths import owner_folder
+from recollect.domain.paths import AGENT, file_name, owner_folder
 from recollect.domain.recall.hits import Hit
 from recollect.domain.strategy import STRATEGY
 from recollect.entrypoints.http.access import body_bytes
@@ -94,23 +94,70 @@ async def holding(asking: Asking, wanted: EntryFilter, most: int = MOST_MEMORIES
     return found[:most]
 
 
-def came_from(known: KnownEntry, thread_id: str | None) -> bool:
-    return thread_id is None or any(source.thread_id == thread_id for source in known.sources)
+async def placed(
+    asking: Asking,
+    found: Sequence[KnownEntry],
+    thread_id: str | None = None,
+    agent_id: str | None = None,
+    tags: Collection[str] = (),
+) -> list[KnownEntry]:
+    """Those that came from such a thread: narrowed as a search is."""
+    places = {
+        (source.user_id, source.thread_id)
+        for known in found
+        for source in known.sources
+        if thread_id in (None, source.thread_id)
+    }
+    if agent_id is not None or tags:
+        threads = [
+            thread
+            for user_id in {user_id for user_id, _ in places}
+            for thread in await asking.home.THREADS.some(
+                asking.caller.space, user_id, [name for user, name in places if user == user_id]
+            )
+        ]
+        places = {
+            (thread.user_id, thread.thread_id)
+            for thread in threads
+            if agent_id in (None, thread.agent_id or AGENT)
+            and (not tags or not set(tags).isdisjoint(thread.tags))
+        }
+    elif thread_id is None:
+        return list(found)
+    return [
+        known
+        for known in found
+        if any((source.user_id, source.thread_id) in places for source in known.sources)
+    ]
+
+
+async def owner_of(asking: Asking, known: KnownEntry) -> str | None:
+    """Whose it is; None where its folder doesn't say, and nobody who has chats is called so."""
+    if known.sources:
+        return known.sources[0].user_id
+    if known.owner == owner_folder(known.space, asking.user_id):
+        return asking.user_id
+    folder = known.owner.rpartition("/")[2]
+    if file_name(folder) == folder:
+        return folder
+    users = await asking.home.THREADS.users(known.space, MOST_MEMORIES)
+    return next((user_id for user_id, _, _ in users if file_name(user_id) == folder), None)
 
 
 async def delete(asking: Asking, entry_id: str, user_id: str | None = None) -> None:
     """For good: it is never derived again. Nobody named: its id says whose it is; a user's key reaches that user's."""
     asking.act_as("DELETE", "/api/v1/memory/entries/entry", entry=entry_id)
-    await asking.home.entries.delete_entry(asking.caller, entry_id, user_id or asking.caller.user_id)
+    whose = user_id or asking.named or asking.caller.user_id
+    await asking.home.entries.delete_entry(asking.caller, entry_id, whose)
 
 
-async def delete_all(asking: Asking, thread_id: str | None) -> int:
-    """The memories of a user, or of one of their threads. The messages they came from stay."""
-    found = await holding(asking, EntryFilter(asking.user_id, kinds=KINDS))
-    wanted = [shown.known.entry_id for shown in found if came_from(shown.known, thread_id)]
-    for entry_id in wanted:
+async def delete_all(asking: Asking, thread_id: str | None, tags: Collection[str] = ()) -> int:
+    """The memories of a user, or of some of their threads. The messages they came from stay."""
+    found = [shown.known for shown in await holding(asking, EntryFilter(asking.user_id, kinds=KINDS))]
+    wanted = await placed(asking, found, thread_id, tags=tags)
+    for known in wanted:
         try:
-            await delete(asking, entry_id, asking.user_id)
+            await delete(asking, known.entry_id, asking.user_id)
         except NotFound:
             continue  # It went along with another.
     return len(wanted)
@@ -189,7 +236,8 @@ def bounds_of(filters: JsonObject, names: Collection[str], moment: str) -> Bound
         if name == moment and isinstance(value, dict) and value.keys() <= {"gt", "gte", "lt", "lte"}:
             _narrow(bounds, name, value)
         elif name in names and isinstance(value, str) and 0 < len(value) <= _LONGEST_ID:
-            bounds.names[name] = value
+            if bounds.names.setdefault(name, value) != value:
+                raise ValueError(f"filters.{name}: names two ids, and nothing has both")
         else:
             raise ValueError(
                 f"filters.{name}: only {', '.join(names)}, each equal to one id, and {moment} with gt, gte, lt or lte"

@@ -1,26 +1,36 @@
 """supermemory's npm client: a document is a thread of its own, of the user whom `containerTag` names."""
 
+import itertools
 import secrets
 import time
 from collections.abc import Sequence
-from typing import Annotated, Literal
+from dataclasses import replace
+from typing import Annotated
 
-from fastapi import APIRouter, Request
-from pydantic import Field, model_validator
+from fastapi import APIRouter, Query, Request
 
 from recollect.domain.entries.edit import EntryEdit
 from recollect.domain.entries.entry import KnownEntry
 from recollect.domain.markdown.front_matter import write_time
-from recollect.domain.model import DEFAULT_USER, Append, JsonObject, Thread, Turn
+from recollect.domain.model import DEFAULT_USER, Append, JsonObject, Thread, ThreadRef, Turn
 from recollect.domain.recall.hits import Hit
 from recollect.entrypoints.http.deps import Calling, Home, PathId, note
 from recollect.entrypoints.http.direct_route import BodyRoute
 from recollect.entrypoints.http.doors import memories
 from recollect.entrypoints.http.doors.asking import Asking
-from recollect.entrypoints.http.doors.memories import Metadata, Words
-from recollect.entrypoints.http.openai_schemas import Lenient
-from recollect.entrypoints.http.requests import Id, Said, Tag, ThreadId
-from recollect.errors import InvalidInput, NotFound, RecollectError
+from recollect.entrypoints.http.doors.supermemory_body import (
+    Batch,
+    Bulk,
+    Document,
+    DocumentChanges,
+    DocumentsWanted,
+    MemoryNamed,
+    ProfileWanted,
+    SearchWanted,
+    Tagged,
+)
+from recollect.entrypoints.http.requests import Tag
+from recollect.errors import AlreadyExists, InvalidInput, NotFound, RecollectError
 from recollect.service import threads
 from recollect.service.entries import EntryFilter
 from recollect.service.forget.forget import delete_thread, forget_turn
@@ -30,91 +40,62 @@ router = APIRouter(route_class=BodyRoute, include_in_schema=False)
 _METADATA = "supermemory"
 """Stage of the receipts that keep what a client says of a document."""
 _MOST_TURNS, _RECENT = 1000, 10
+Container = Annotated[Tag | None, Query(alias="containerTag")]
+"""The client names none here: for an id that several containers have."""
 _NOTHING = ("connectionId", "filepath", "ogImage", "raw", "source", "spatialPoint", "summary")
 """What a document has there, and a thread does not."""
-
-
-class Tagged(Lenient):
-    """Whose: the container's name is the user's, or with a user's key a tag."""
-
-    container_tag: Tag | None = Field(None, alias="containerTag")
-    container_tags: Annotated[list[Tag], Field(max_length=100)] | None = Field(None, alias="containerTags")
-    filters: Metadata | None = None
-
-    @model_validator(mode="after")
-    def _one_container(self) -> "Tagged":
-        if self.filters:
-            raise ValueError(
-                "filters: metadata is kept and told, and can't be searched by; leave filters out"
-            )
-        if len(self.container_tags or ()) > 1:
-            raise ValueError("containerTags: one container a request; whose memory would it be else?")
-        self.container_tag = self.container_tag or next(iter(self.container_tags or ()), None)
-        return self
-
-
-class Document(Said, Tagged):
-    content: Words
-    custom_id: ThreadId | None = Field(None, alias="customId")
-    metadata: Metadata | None = None
-
-
-class Batch(Said, Tagged):
-    documents: Annotated[list[Document | Words], Field(min_length=1, max_length=600)]
-
-
-class DocumentChanges(Said, Tagged):
-    content: Words | None = None
-    metadata: Metadata | None = None
-
-
-class DocumentsWanted(Tagged):
-    include_content: bool = Field(False, alias="includeContent")
-    limit: int = Field(10, ge=1, le=1000)
-    page: int = Field(1, ge=1)
-    order: Literal["asc", "desc"] = "desc"
-
-
-class Bulk(Tagged):
-    ids: Annotated[list[Id], Field(max_length=100)] = Field(default_factory=list)
-
-
-class SearchWanted(Tagged):
-    q: Words
-    limit: int = Field(10, ge=1, le=100)
-    threshold: float | None = Field(None, ge=0, le=1)
-    mode: Literal["memories", "hybrid", "documents"] = Field("memories", alias="searchMode")
-
-
-class ProfileWanted(Tagged):
-    q: Words | None = None
-
-
-class MemoryNamed(Tagged):
-    id: Id | None = None
-    content: Words | None = None
-    new_content: Words | None = Field(None, alias="newContent")
 
 
 def _asking(home: Home, caller: Calling, request: Request, tagged: Tagged) -> tuple[Asking, tuple[str, ...]]:
     """Who asks, and the tag that narrows it."""
     of_key = caller.user_id if not caller.is_hint else None
-    acting = caller.acting_for(None if of_key else tagged.container_tag) or DEFAULT_USER
-    note(request, user=acting)
+    named = caller.acting_for(None if of_key else tagged.container_tag)
+    note(request, user=named or DEFAULT_USER)
     tags = (tagged.container_tag,) if of_key and tagged.container_tag else ()
-    return Asking(home, caller, acting, request), tags
+    return Asking(home, caller, named or DEFAULT_USER, request, named), tags
 
 
 async def _add(asking: Asking, tags: tuple[str, ...], body: Document) -> JsonObject:
-    thread_id = body.custom_id or f"sm_{secrets.token_hex(11)}"
-    said = memories.turn("user", body.content, asking.home.clock(), asking.user_id)
+    """New content takes the place of what the user has under that id; the same content again changes nothing."""
+    home, thread_id = asking.home, body.custom_id or f"sm_{secrets.token_hex(11)}"
+    ref = ThreadRef(asking.caller.space, asking.user_id, thread_id)
+    known = None if body.custom_id is None else await home.THREADS.find(ref)
+    metadata = body.metadata
+    if known is not None:
+        turns = await _turns(asking, known)
+        if any(turn.role != "user" for turn in turns):
+            raise AlreadyExists("customId: a chat has this id; choose another", field="customId")
+        kept = await _kept(asking, known, turns)
+        metadata = kept if metadata is None else metadata
+        is_same = _content(turns) == body.content and metadata == kept and set(tags) <= set(known.tags)
+        if turns and is_same:
+            return {"id": thread_id, "status": "done"}
+        if turns:
+            asking.act_as("DELETE", "/api/v1/threads/thread/turns/turn", thread=thread_id)
+    said = memories.turn("user", body.content, home.clock(), asking.user_id)
     one_shot = body.custom_id is None
     append = Append(asking.caller.space, thread_id, (said,), asking.user_id, tags=tags, one_shot=one_shot)
     receipts = await memories.add(asking, append)
-    if body.metadata:
-        await memories.keep_beside(asking, thread_id, receipts, _METADATA, body.metadata)
+    if metadata:
+        await memories.keep_beside(asking, thread_id, receipts, _METADATA, metadata)
+    if known is not None and (turn_id := receipts[-1].turn_id) is not None:
+        await _forget_before(asking, known, turn_id)
     await memories.flush(asking, thread_id)
     return {"id": thread_id, "status": "queued"}
+
+
+async def _forget_before(asking: Asking, thread: Thread, turn_id: str) -> None:
+    """What was said before this turn, also what another request added meanwhile."""
+    home = asking.home
+    asking.act_as("DELETE", "/api/v1/threads/thread/turns/turn", thread=thread.thread_id)
+    before = itertools.takewhile(lambda turn: turn.turn_id != turn_id, await _turns(asking, thread))
+    for turn in before:
+        try:
+            await forget_turn(
+                home.THREADS, home.forgetting, asking.caller, thread.thread_id, turn.turn_id, thread.user_id
+            )
+        except NotFound:
+            continue  # It was forgotten meanwhile.
 
 
 @router.post("/v3/documents")
@@ -142,26 +123,35 @@ async def add_documents(home: Home, caller: Calling, body: Batch, request: Reque
 
 
 async def _thread(asking: Asking, document_id: str, method: str) -> Thread:
-    """Of the one user who has this document, where none is named."""
+    """Of the user who is named, else of the one who has this document."""
     asking.act_as(method, "/api/v1/threads/thread", thread=document_id)
-    caller = asking.caller
-    return await threads.owned_thread(asking.home.THREADS, caller, document_id, caller.user_id)
+    return await threads.owned_thread(asking.home.THREADS, asking.caller, document_id, asking.named)
 
 
 async def _turns(asking: Asking, thread: Thread) -> list[Turn]:
     return await threads.turns_of_path(asking.home.THREADS, thread.ref, None, _MOST_TURNS, backwards=False)
 
 
-async def _document(asking: Asking, thread: Thread, *, with_content: bool) -> JsonObject:
-    turns = await _turns(asking, thread)
+def _content(turns: Sequence[Turn]) -> str:
+    return "\n\n".join(turn.content for turn in turns)
+
+
+async def _kept(asking: Asking, thread: Thread, turns: Sequence[Turn]) -> JsonObject:
+    """What was said of it as metadata."""
     places = [(thread.user_id, thread.thread_id, turn.turn_id) for turn in turns]
     kept: JsonObject = {}
     for told in (await asking.home.cells.told_of_turns(thread.space, _METADATA, places)).values():
         kept |= told
+    return kept
+
+
+async def _document(asking: Asking, thread: Thread, *, with_content: bool) -> JsonObject:
+    turns = await _turns(asking, thread)
+    kept = await _kept(asking, thread, turns)
     return {
         "id": thread.thread_id,
         **dict.fromkeys(_NOTHING),
-        "content": "\n\n".join(turn.content for turn in turns) if with_content else None,
+        "content": _content(turns) if with_content else None,
         "createdAt": write_time(thread.created),
         "updatedAt": write_time(thread.updated),
         "customId": thread.thread_id,
@@ -205,24 +195,28 @@ async def delete_documents(home: Home, caller: Calling, body: Bulk, request: Req
         raise InvalidInput(
             "ids: name the documents; a whole user is forgotten by 'recollect forget'", field="ids"
         )
-    asking, _ = _asking(home, caller, request, body)
+    asking, tags = _asking(home, caller, request, body)
     problems = []
     for document_id in body.ids:
         try:
-            await _forget(asking, document_id)
+            await _forget(asking, document_id, tags)
         except RecollectError as error:
             problems.append({"id": document_id, "error": error.message})
     return {"success": not problems, "deletedCount": len(body.ids) - len(problems), "errors": problems}
 
 
-async def _forget(asking: Asking, document_id: str) -> None:
+async def _forget(asking: Asking, document_id: str, tags: tuple[str, ...] = ()) -> None:
     thread = await _thread(asking, document_id, "DELETE")
+    if not set(tags) <= set(thread.tags):
+        raise NotFound(f"there is no document {document_id!r} in this container")
     await delete_thread(asking.home.THREADS, asking.caller, thread.thread_id, thread.user_id)
 
 
 @router.get("/v3/documents/{document_id}")
-async def get_document(home: Home, caller: Calling, document_id: PathId, request: Request) -> JsonObject:
-    asking, _ = _asking(home, caller, request, Tagged())
+async def get_document(
+    home: Home, caller: Calling, document_id: PathId, request: Request, container: Container = None
+) -> JsonObject:
+    asking, _ = _asking(home, caller, request, Tagged(containerTag=container))
     return await _document(asking, await _thread(asking, document_id, "GET"), with_content=True)
 
 
@@ -233,28 +227,19 @@ async def change_document(
     """New content takes the place of the old, which is forgotten with what was made of it."""
     asking, tags = _asking(home, caller, request, body)
     thread = await _thread(asking, document_id, "PATCH")
-    asking = Asking(home, caller, thread.user_id, request)
-    before = await _turns(asking, thread)
     if body.content is None:
         raise InvalidInput("content: only the content can be changed", field="content")
-    added = Document(content=body.content, customId=document_id, metadata=body.metadata)
-    answer = await _add(asking, tags, added)
-    asking.act_as("DELETE", "/api/v1/threads/thread/turns/turn", thread=document_id)
-    for turn in before:
-        try:
-            await forget_turn(
-                home.THREADS, home.forgetting, caller, document_id, turn.turn_id, thread.user_id
-            )
-        except NotFound:
-            continue  # It was forgotten meanwhile.
-    return answer
+    changed = Document(content=body.content, customId=document_id, metadata=body.metadata)
+    return await _add(replace(asking, user_id=thread.user_id), tags, changed)
 
 
 @router.delete("/v3/documents/{document_id}", status_code=204)
-async def delete_document(home: Home, caller: Calling, document_id: PathId, request: Request) -> None:
+async def delete_document(
+    home: Home, caller: Calling, document_id: PathId, request: Request, container: Container = None
+) -> None:
     """Forgotten, with what was made of it."""
-    asking, _ = _asking(home, caller, request, Tagged())
-    await _forget(asking, document_id)
+    asking, tags = _asking(home, caller, request, Tagged(containerTag=container))
+    await _forget(asking, document_id, tags)
 
 
 async def _hits(asking: Asking, tags: tuple[str, ...], body: SearchWanted, types: list[str]) -> list[Hit]:
