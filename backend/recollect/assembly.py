@@ -48,6 +48,7 @@ from recollect.service.chat.context import RecallSource
 from recollect.service.chat.context_builder import PromptMaker
 from recollect.service.chat.receive_stream import Patience
 from recollect.service.chat.rewrite import Rewriter
+from recollect.service.chat.sources import Sources
 from recollect.service.chat.stream import LiveTurns
 from recollect.service.chat.turn import Chat
 from recollect.service.coordination import Clock, OwnerLocks, now_ms
@@ -308,12 +309,8 @@ class Assembly:
             most_behind=self.settings.limits.unsearched,
         )
         verifier = IndexVerifier(words, self.THREADS, self.coverage, self.notes)
-        recall = Recall(
-            indexer,
-            self.THREADS,
-            clock=self.clock,
-            embed_seconds=self.settings.embedding.query_seconds,
-        )
+        embed_seconds = self.settings.embedding.query_seconds
+        recall = Recall(indexer, self.THREADS, clock=self.clock, embed_seconds=embed_seconds)
         reindexer = Reindexer(indexer, verifier.problems)
         return Search(embedder, corpus_cache, indexer, verifier, recall, reindexer, IndexForgetter(indexer))
 
@@ -334,12 +331,13 @@ class Assembly:
             clock=time.monotonic,
             deadline_seconds=settings.chat.recall_seconds,
         )
+        sources = Sources(settings.sources, self.THREADS, self.people, backends)
         chat = Chat(
             self.chats,
             self.THREADS,
             self.people,
             backends,
-            PromptMaker(rewriter, recall, self.skills.offered),
+            PromptMaker(rewriter, recall, self.skills.offered, sources),
             gate,
             slots,
             LiveTurns(),

@@ -1,4 +1,4 @@
-"""Groups of settings: limits and quotas, chats, memcells, strategies, jobs, embedding, index, vault, webhooks."""
+"""Groups of settings: limits and quotas, chats, memcells, strategies, jobs, embedding, index, sources, webhooks, vault."""
 
 from pathlib import Path
 from typing import Literal, Self
@@ -234,6 +234,27 @@ class WebhookSettings(Group):
     timeout_seconds: float = Field(10, gt=0, le=120, description="Time limit for one try of a delivery.")
     max_attempts: int = Field(
         16, ge=1, le=100, description="A delivery that has failed this often is set aside as dead."
+    )
+
+
+class SourceSettings(Group):
+    """Files, links and results that go with a message."""
+
+    tokens: int = Field(4000, ge=100, le=1_000_000, description="Most tokens of a source in a prompt.")
+    total_tokens: int = Field(
+        8000,
+        ge=100,
+        le=1_000_000,
+        description="Most tokens of all sources of a message; never more than a third of the model's context.",
+    )
+    file_mb: int = Field(20, ge=1, le=1000, description="Largest attached file in megabytes.")
+    links: bool = Field(
+        False,
+        description="Fetch pages that people link to in their messages, unless the preset leaves links out.",
+    )
+    link_seconds: float = Field(8, gt=0, le=120, description="Time limit for fetching and reading a link.")
+    allow_private: bool = Field(
+        False, description="Fetch links from private addresses, too; for programs of your own."
     )
 
 

@@ -34,6 +34,7 @@ from recollect.setting_groups import (
     LimitSettings,
     MemorizeSettings,
     QuotaSettings,
+    SourceSettings,
     StrategiesSettings,
     VaultSettings,
     WebhookSettings,
@@ -145,6 +146,7 @@ class Settings(BaseSettings):
     limits: LimitSettings = LimitSettings()
     quotas: QuotaSettings = QuotaSettings()
     webhooks: WebhookSettings = WebhookSettings()
+    sources: SourceSettings = SourceSettings()
     fail_point: str | None = Field(
         None,
         description="For crash tests: kill the process at this step, or when it is reached the n-th time (name:n).",

@@ -38,6 +38,7 @@ from recollect.service.chat.context import RecallSource
 from recollect.service.chat.context_builder import PromptMaker
 from recollect.service.chat.epoch import Wanted
 from recollect.service.chat.rewrite import Rewriter
+from recollect.service.chat.sources import Sources
 from recollect.service.coordination import no_progress
 from recollect.service.recall.search import Search
 from recollect.service.recall.verify import meaning_problem
@@ -221,7 +222,9 @@ def prompt_maker(app: App) -> PromptMaker:
         clock=time.monotonic,
         deadline_seconds=_WORK_SECONDS,
     )
-    return PromptMaker(Rewriter(clock=time.monotonic, new_breaker=new_breaker), recall, app.skills.offered)
+    rewriter = Rewriter(clock=time.monotonic, new_breaker=new_breaker)
+    sources = Sources(app.settings.sources, app.THREADS, app.people, app.talking.backends)
+    return PromptMaker(rewriter, recall, app.skills.offered, sources)
 
 
 class GivenAnswers:

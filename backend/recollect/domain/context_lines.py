@@ -74,7 +74,7 @@ def render_skills(skills: Sequence[OfferedSkill]) -> str:
 def _skill_line(skill: OfferedSkill) -> str:
     words = " ".join(skill.description.split())
     told = words if len(words) <= _LONGEST_DESCRIPTION else f"{words[:_LONGEST_DESCRIPTION]}…"
-    return f"- {without_control_tokens(_one_line(skill.name))}: {_quoted(told)}"
+    return f"- {without_control_tokens(_one_line(skill.name))}: {quoted_line(told)}"
 
 
 def memory_line(memory: Memory) -> str:
@@ -93,7 +93,7 @@ def _day_unless(fact: Memory, message: Memory) -> str:
 
 
 def _told(memory: Memory) -> str:
-    return f"{_said(memory)}: {_quoted(' '.join(memory.text.split()))}"
+    return f"{_said(memory)}: {quoted_line(' '.join(memory.text.split()))}"
 
 
 def _day(milliseconds: int) -> str:
@@ -104,7 +104,7 @@ def _said(memory: Memory) -> str:
     if memory.type in ENTRY_KINDS:
         return _KNOWN_AS[memory.type]
     if memory.type == NOTE:
-        return f"the note {_quoted(_one_line(memory.sender))} says"
+        return f"the note {quoted_line(_one_line(memory.sender))} says"
     if memory.role == "assistant":
         return "the assistant said"
     name = without_control_tokens(_one_line(memory.sender))
@@ -117,7 +117,7 @@ def _one_line(name: str) -> str:
     return " ".join(kept.split())[:_LONGEST_SENDER]
 
 
-def _quoted(text: str) -> str:
+def quoted_line(text: str) -> str:
     """As a JSON string: a quotation mark inside ends nothing. Line ends of any kind are escaped or gone."""
     quoted = json_quoted(text)
     return quoted.replace("\u2028", " ").replace("\u2029", " ").replace("\x85", " ")

@@ -70,9 +70,8 @@ def is_silent(turn: Turn | NewTurn) -> bool:
 
 
 def words_of(turn: Turn | NewTurn) -> str:
-    """Text parts joined, or the plain content, without white space around it."""
-    texts = text_parts(turn.parts or ())
-    return ("\n".join(texts) if texts else turn.content).strip()
+    """Text parts joined, or the plain content, without white space around it. The content names files, too."""
+    return ("\n".join(text_parts(turn.parts)) if turn.parts else turn.content).strip()
 
 
 def text_parts(parts: Iterable[JsonObject]) -> list[str]:

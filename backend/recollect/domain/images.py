@@ -71,7 +71,8 @@ def links(parts: Sequence[JsonObject], where: str = "parts") -> Iterator[tuple[s
     are not followed, and what is in the parts or in the vault needs no following.
     """
     for number, part in enumerate(parts):
-        yield from _links(part, f"{where}[{number}]")
+        if part.get("type") != "context":  # Quoted, and never sent as a part.
+            yield from _links(part, f"{where}[{number}]")
 
 
 def _links(value: object, place: str, *, is_url: bool = False) -> Iterator[tuple[str, str]]:

@@ -22,6 +22,7 @@ from recollect.domain.markdown.front_matter import (
 from recollect.domain.markdown.sections import quote, unquote
 from recollect.domain.paths import file_name
 from recollect.domain.prompt import is_time_zone
+from recollect.domain.sources import KINDS
 from recollect.domain.vault_file import WrittenFile
 from recollect.errors import InvalidInput
 
@@ -32,9 +33,21 @@ MAX_INSTRUCTIONS = 200_000
 MAX_PERSONA = 2_000
 MAX_TEMPERATURE = 2.0
 MAX_TOKENS = 1_000_000
+NO_SOURCES = "none"
 
 _KNOWN = frozenset(
-    ["recollect", "kind", "space", "name", "persona", "temperature", "max_tokens", "model", "backend"]
+    [
+        "recollect",
+        "kind",
+        "space",
+        "name",
+        "persona",
+        "temperature",
+        "max_tokens",
+        "model",
+        "backend",
+        "sources",
+    ]
 )
 _breaks_line = re.compile(f"[{UNCARRIED}\t\n]").search
 
@@ -52,6 +65,12 @@ class Preset:
     model: str | None = None
     backend: str | None = None
     """Of the configured ones, by name."""
+    sources: str | None = None
+    """Kinds of context sources that it takes, such as "files, links"; None: all that the server does."""
+
+    def takes(self, kind: str) -> bool:
+        """Whether context sources of that kind may be used with it."""
+        return self.sources is None or kind in _listed(self.sources)
 
     def checked(self) -> Self:
         """Returns itself. Raises InvalidInput if it can't be stored and sent."""
@@ -60,6 +79,11 @@ class Preset:
         for field, value in (("persona", self.persona), ("model", self.model), ("backend", self.backend)):
             if value is not None:
                 _check_length(field, value, MAX_PERSONA)
+        if self.sources is not None and (unknown := _listed(self.sources) - {*KINDS, NO_SOURCES}):
+            raise InvalidInput(
+                f"sources: {min(unknown)[:40]!r} is none; there are {', '.join(KINDS)}, or {NO_SOURCES}",
+                field="sources",
+            )
         if self.temperature is not None:
             _check_range("temperature", self.temperature, 0, MAX_TEMPERATURE)
         if self.max_tokens is not None:
@@ -75,8 +99,13 @@ class Preset:
         """Digest of what a preset asks of a model, without its name."""
         asked = [
             self.instructions, self.persona, self.temperature, self.max_tokens, self.model, self.backend,
+            *([self.sources] if self.sources is not None else []),
         ]  # fmt: skip
         return hashlib.sha256(json.dumps(asked).encode()).hexdigest()[:16]
+
+
+def _listed(sources: str) -> set[str]:
+    return set(sources.replace(",", " ").split())
 
 
 def preset_key(name: str) -> str:
@@ -105,6 +134,7 @@ def render_preset(preset: Preset) -> str:
         "max_tokens": preset.max_tokens,
         "model": preset.model,
         "backend": preset.backend,
+        "sources": preset.sources,
     }
     header = render_front_matter({key: value for key, value in properties.items() if value is not None})
     if preset.temperature is not None:
@@ -129,6 +159,7 @@ def parse_preset(text: str, *, space: str, name: str) -> tuple[Preset, tuple[str
             max_tokens=_optional_whole_number(mapping, "max_tokens"),
             model=_optional_text(mapping, "model"),
             backend=_optional_text(mapping, "backend"),
+            sources=_optional_text(mapping, "sources"),
         ).checked()
     except InvalidInput as error:
         raise ValueError(error.message) from error

@@ -12,6 +12,7 @@ from recollect.domain.chat import ContextBlock, SentTurn
 from recollect.domain.llm import without_control_tokens, without_control_tokens_in
 from recollect.domain.long_texts import json_text
 from recollect.domain.model import JsonObject, Turn
+from recollect.domain.sources import shown_content
 
 
 def current_datetime_context_message(now: int, time_zone: str | None = None) -> JsonObject:
@@ -273,7 +274,7 @@ def _messages_of(turn: Turn, answered: frozenset[str]) -> list[JsonObject]:
             }
         ]
     if turn.role == "user":
-        return [{"role": "user", "content": turn.parts or turn.content}]
+        return [{"role": "user", "content": shown_content(turn)}]
     calls = _calls(turn)
     if not turn.content and not turn.parts and not calls:
         return []  # An answer that never came.

@@ -47,7 +47,7 @@ class Addresses:
     ) -> None:
         """With `allow_private` every http: and https: URL may. All of a request are looked up in so many seconds.
 
-        `schemes`: what a refusal says that a URL must begin with.
+        `schemes`: what a refusal says that a URL must begin with; http: is followed where that names it.
         """
         self._schemes = schemes
         self._allow_private = allow_private
@@ -145,7 +145,7 @@ def _named_host(url: str, schemes: str) -> str | None:
     if _UNSAFE.search(url):
         raise ValueError("must not hold spaces, control characters or backslashes")
     parts = urlsplit(url)
-    if parts.scheme != "https":
+    if parts.scheme != "https" and not (parts.scheme == "http" and "http:" in schemes.split()):
         raise ValueError(f"must begin with {schemes}")
     _check_port(parts)
     if not parts.hostname or "@" in parts.netloc or "%" in parts.netloc:

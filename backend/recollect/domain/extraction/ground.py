@@ -15,6 +15,7 @@ from dataclasses import replace
 from recollect.domain.extraction.answer import MAX_TITLE, cut_at_sentence
 from recollect.domain.extraction.draft import CellText, Draft, Extraction, Refused
 from recollect.domain.recall.words import GREEK_MARK, is_question, words_in
+from recollect.domain.sources import SOURCE_LINE
 
 NO_TURN = "it cites no message"
 UNKNOWN_TURN = "it cites a message that is not there"
@@ -24,6 +25,8 @@ PASTED = "its quote is only in a pasted text"
 UNKNOWN_ID = "it names a known fact that is not there"
 ONLY_RECALLED = "only what was recalled says it"
 
+_PASSAGE = 3
+"""Lines of a document that are looked at together."""
 _REPEATED = 0.8
 """The share of a statement's words that a line or a question holds where the statement repeats that."""
 _HALF = 0.5
@@ -113,11 +116,17 @@ def _news(draft: Draft, recalled: "Recalled") -> Draft | None:
 
 
 class Recalled:
-    """The memories and summaries that the prompts of a memcell's answers held, line by line."""
+    """The memories, sources and summaries that the prompts of a memcell's answers held, line by line."""
 
     def __init__(self, cell: CellText, asks: Collection[str]) -> None:
         """`asks`: the turns that only ask, as the model says."""
-        self._lines = [frozenset(words_in(line)) for line in sorted(set(cell.recalled.splitlines()))]
+        lines = cell.recalled.splitlines()
+        words = {line: frozenset(words_in(line)) for line in sorted(set(lines))}
+        # A sentence of a document may go on in the next lines.
+        stretches = (lines[place : place + _PASSAGE] for place in range(len(lines)))
+        sources = {tuple(line for line in stretch if line.startswith(SOURCE_LINE)) for stretch in stretches}
+        passages = [frozenset[str]().union(*map(words.__getitem__, each)) for each in sorted(sources) if each]
+        self._lines = list(dict.fromkeys([*words.values(), *passages]))
         self._names = frozenset(words_in(f"{cell.user_id} {cell.user_name}"))
         people = [turn for turn in cell.turns if turn.role == "user" and self._lines]
         self._parts = {

@@ -15,7 +15,7 @@ presets_cli = typer.Typer(
     help="List, show, set and delete presets: named instructions for the model.", no_args_is_help=True
 )
 _PRESETS = "/api/v1/presets"
-_CLEARABLE = ("persona", "temperature", "max_tokens", "model", "backend")
+_CLEARABLE = ("persona", "temperature", "max_tokens", "model", "backend", "sources")
 
 Name = Annotated[str, typer.Argument(help="The preset; upper and lower case are the same.")]
 
@@ -62,6 +62,9 @@ def set_preset(
     max_tokens: Annotated[int | None, typer.Option(min=1, help="The most tokens of an answer.")] = None,
     model: Annotated[str | None, typer.Option(help="The model to ask.")] = None,
     backend: Annotated[str | None, typer.Option(help="The backend to ask.")] = None,
+    sources: Annotated[
+        str | None, typer.Option(help="What it takes of files, images, links, results; or none.")
+    ] = None,
     clear: Annotated[
         list[str] | None, typer.Option(help=f"Unset {', '.join(_CLEARABLE)}; may be repeated.")
     ] = None,
@@ -70,7 +73,7 @@ def set_preset(
     json: Json = False,
 ) -> None:
     """Create a preset, or change the given parts of one that exists."""
-    given = {"persona": persona, "temperature": temperature, "max_tokens": max_tokens, "model": model, "backend": backend}  # fmt: skip
+    given = {"persona": persona, "temperature": temperature, "max_tokens": max_tokens, "model": model, "backend": backend, "sources": sources}  # fmt: skip
     body: dict[str, Any] = {field: value for field, value in given.items() if value is not None}
     body |= dict.fromkeys(_cleared(clear or []))
     if (text := text_of(instructions, file, "--instructions")) is not None:

@@ -5,8 +5,9 @@ from typing import Annotated, Any, Self
 from pydantic import AfterValidator, BaseModel, Field, model_validator
 
 from recollect.domain.chat import ChatRequest, PromptReceipt
-from recollect.domain.model import NewTurn
+from recollect.domain.model import JsonObject, NewTurn
 from recollect.domain.prompt import is_time_zone
+from recollect.domain.sources import MOST_CHARS, MOST_SOURCES
 from recollect.entrypoints.http.answers import TurnAnswer
 from recollect.entrypoints.http.requests import Body, Id, MessageId, Objects, Said, Tags, Text, at_fault
 from recollect.service.chat.stream import LiveTurn
@@ -21,6 +22,14 @@ def _known_zone(name: str) -> str:
 TimeZone = Annotated[str, Field(max_length=100), AfterValidator(_known_zone)]
 
 
+class Result(Body):
+    """Something that the caller found elsewhere: quoted to the model, and never taken for the user's words."""
+
+    title: Annotated[Text, Field(max_length=1000)] = ""
+    text: Annotated[Text, Field(min_length=1, max_length=MOST_CHARS)]
+    origin: Annotated[Text, Field(max_length=1000)] = Field("", description="Where it comes from.")
+
+
 class MessageBody(Said, Body):
     """One message to be answered. Without content and parts, `parent_id` is answered again."""
 
@@ -29,7 +38,10 @@ class MessageBody(Said, Body):
     )
     content: Text | None = None
     parts: Objects | None = Field(
-        None, description="OpenAI's content parts (text, image_url, …) in its place."
+        None, description="OpenAI's content parts (text, image_url, file, …) in its place."
+    )
+    context: Annotated[list[Result], Field(max_length=MOST_SOURCES)] = Field(
+        default_factory=list, description="Results that go with the message."
     )
     stream: bool = False
     preset: Id | None = Field(None, description="The thread's preset from now on.")
@@ -54,13 +66,15 @@ class MessageBody(Said, Body):
             raise at_fault("parts", "content and parts exclude each other")
         if not (self.content or "").strip() and not self.parts and self.parent_id is None:
             raise at_fault("content", "must not be empty")
+        if self.context and not (self.content or "").strip() and not self.parts:
+            raise at_fault("context", "needs a message that it goes with")
         return self
 
     def request(self, thread_id: str, now: int, key: str | None) -> ChatRequest:
         said = bool((self.content or "").strip() or self.parts)
-        turn = NewTurn("user", self.content or "", now, "", self.message_id, self.parts)
+        turn = NewTurn("user", self.content or "", now, "", self.message_id, self._parts())
         passed_on = self.model_dump(
-            exclude={"content", "parts", "message_id", "stream", "tags", "temperature"}
+            exclude={"content", "parts", "context", "message_id", "stream", "tags", "temperature"}
         )
         return ChatRequest(
             thread_id=thread_id,
@@ -70,6 +84,11 @@ class MessageBody(Said, Body):
             options={} if self.temperature is None else {"temperature": self.temperature},
             **passed_on,
         )
+
+    def _parts(self) -> list[JsonObject] | None:
+        results = [{"type": "context", "context": each.model_dump()} for each in self.context]
+        said = self.parts or ([{"type": "text", "text": self.content}] if results else [])
+        return [*said, *results] or None
 
 
 class CancelBody(Body):

@@ -17,6 +17,7 @@ from recollect.service.vault.notes import NoteText, name_of
 Instructions = Annotated[Text, Field(min_length=1, max_length=MAX_INSTRUCTIONS)]
 Persona = Annotated[Text, Field(min_length=1, max_length=MAX_PERSONA)]
 Temperature = Annotated[float, Field(ge=0, le=2, allow_inf_nan=False, strict=True)]
+Kinds = Annotated[Text, Field(min_length=1, max_length=100)]
 Tokens = Annotated[int, Field(ge=1, le=MAX_TOKENS, strict=True)]
 
 
@@ -29,6 +30,10 @@ class PresetBody(Body):
     max_tokens: Tokens | None = Field(None, description="Of an answer, at most.")
     model: Id | None = Field(None, description="Unset: the backend's own.")
     backend: Id | None = Field(None, description="One of the configured backends, by name.")
+    sources: Kinds | None = Field(
+        None,
+        description="Context sources that it takes, of files, images, links and results; unset: all, `none`: none.",
+    )
 
     def preset(self, space: str, name: str) -> Preset:
         return Preset(space, name, **self.model_dump())
@@ -43,6 +48,7 @@ class PresetChanges(Body):
     max_tokens: Tokens | None = None
     model: Id | None = None
     backend: Id | None = None
+    sources: Kinds | None = None
 
     def changes(self) -> dict[str, Any]:
         given = self.model_dump(exclude_unset=True)
@@ -59,6 +65,7 @@ class PresetAnswer(Answer):
     max_tokens: int | None
     model: str | None
     backend: str | None
+    sources: str | None
     revision: str = Field(description="Changes with what is asked of the model, and only then.")
 
 

@@ -99,6 +99,11 @@ class HttpBackend:
         self._facts = ServerFacts(endpoint, self._server, self._ask, monotonic=monotonic)
 
     @property
+    def reads_pdf(self) -> bool:
+        """Whether its models take PDF files as they are, as far as that is known without asking it."""
+        return (self._endpoint.kind or cloud_kind(self._endpoint.base_url)) == "anthropic"
+
+    @property
     def last_activity(self) -> datetime | None:
         """When the server last sent anything."""
         return self._server.last_activity

@@ -39,6 +39,8 @@ SmallModel = Callable[[], Awaitable[str]]
 class FoundBackend:
     """Looks for a server when it is used, and again when that one has gone."""
 
+    reads_pdf = False
+
     def __init__(
         self,
         configured: Endpoint,

@@ -30,6 +30,7 @@ from recollect.service.chat.context import Known, Recalled, RecallSource, carefu
 from recollect.service.chat.epoch import Draft, Wanted, first_new
 from recollect.service.chat.post_turn_jobs import Leaving
 from recollect.service.chat.rewrite import Rewriter, Rewritten
+from recollect.service.chat.sources import Chosen, Sources, pending
 
 SkillSource = Callable[[Thread], Awaitable[Sequence[OfferedSkill]]]
 """The skills that a chat of a thread may be offered, the newest first."""
@@ -59,10 +60,13 @@ class Prepared:
 class PromptMaker:
     """Reads, asks the rewriter and recall, and decides. What it decides is written down by its caller."""
 
-    def __init__(self, rewriter: Rewriter, recall: RecallSource, skills: SkillSource) -> None:
+    def __init__(
+        self, rewriter: Rewriter, recall: RecallSource, skills: SkillSource, sources: Sources
+    ) -> None:
         self._rewriter = rewriter
         self._recall = recall
         self._skills = skills
+        self.sources = sources
 
     async def prepare(self, wanted: Wanted, conversation: Conversation) -> Prepared:
         """Raises TooLarge, with both numbers, for what cannot fit."""
@@ -93,9 +97,11 @@ class PromptMaker:
         if words is None:
             return
         clock = str(current_datetime_context_message(wanted.now, wanted.time_zone)["content"])
-        block = ContextBlock(context_block([clock]))
+        given = await self._given(draft, words)
+        parts, memories = [clock], dict[str, str]()
         if wanted.memory:
-            room = block_tokens(wanted.facts.context_tokens) - await _tokens_of(wanted, block.text)
+            room = block_tokens(wanted.facts.context_tokens)
+            room -= await _tokens_of(wanted, context_block([clock]))
             skills = await self._offered(draft, words, room // 2)
             room -= await _tokens_of(wanted, render_skills(skills))
             rewritten, recalled = await self._remembered(draft, words, room)
@@ -110,15 +116,30 @@ class PromptMaker:
                 fact: digest for memory in recalled.memories for fact, digest in memory.shows.items()
             }
             memories |= {origin: "" for skill in skills for origin in skill.origins}
-            if memories:
-                parts = [part for part in (clock, render_skills(skills), text) if part]
-                block = ContextBlock(context_block(parts), memories)
+            parts += [render_skills(skills), text] if memories else []
         else:
             draft.notes["recall"] = {"memories": [], "left_out": "memory is off for this message"}
+        block = ContextBlock(context_block(filter(None, (*parts, given.text))), memories | given.ids)
         draft.history = tuple(
             replace(each, block=block) if each.turn is words else each for each in draft.history
         )
         draft.block, draft.block_place = block, place_of(words)
+
+    async def _given(self, draft: Draft, words: Turn) -> Chosen:
+        """The sources of the block, in what the messages and recall leave of the window."""
+        given = Chosen()
+        if any(pending(draft, words)) or words.parts:
+            draft.block = None
+            draft.history = tuple(
+                replace(each, block=None) if each.turn is words else each for each in draft.history
+            )
+            context, most = draft.wanted.facts.context_tokens, draft.window.tokens
+            _, tokens = await _counted(draft)
+            room = None if most is None else most - tokens - block_tokens(context)
+            given = await self.sources.chosen(draft, words, room, partial(_tokens_of, draft.wanted))
+        if given.receipt:
+            draft.notes["sources"] = given.receipt
+        return given
 
     async def _offered(self, draft: Draft, words: Turn, room: int) -> list[OfferedSkill]:
         """The agent's skills, once an epoch: nothing while a block that stays in the prompt lists them."""
@@ -180,8 +201,12 @@ class PromptMaker:
         epoch are full, a new one begins without them, and their memories may be recalled again.
         """
         context, room = draft.wanted.facts.context_tokens, draft.window.tokens
-        if draft.wanted.memory:
-            await _shrink_to(draft, block_tokens(context))
+        words = draft.words()
+        wants_room = words is not None and any(pending(draft, words))
+        reserved = self.sources.most_tokens(context) if wants_room else 0
+        reserved += block_tokens(context) if draft.wanted.memory else 0
+        if reserved:
+            await _shrink_to(draft, reserved)
         await self._add_context(draft)
         held = await _tokens_of(draft.wanted, "\n".join(draft.block_texts()))
         if draft.block is not None and held > epoch_block_tokens(context) and draft.drop_blocks():

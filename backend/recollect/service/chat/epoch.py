@@ -1,7 +1,7 @@
 """Where an epoch begins, which turns the next prompt holds, and which leave when the window is full."""
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -19,6 +19,7 @@ from recollect.domain.prompt import (
     planned_cut,
     shares,
 )
+from recollect.domain.sources import Source, without_sources
 from recollect.errors import TooLarge
 from recollect.infra.backends.port import Backend
 from recollect.service.chat.followups import digest_of_turns
@@ -41,6 +42,8 @@ class Wanted:
     now: int
     time_zone: str | None = None
     memory: bool = True
+    links: Mapping[str, tuple[Source, ...]] = field(default_factory=dict)
+    """What the links of a turn lead to, by its id, where they were fetched now."""
     has_tools: bool = False
     """The model can call tools, or works for an agent: then it is told which skills there are."""
 
@@ -181,9 +184,9 @@ class Draft:
         return first_new(self.wanted.accepted) if newest is None else place_of(newest)
 
     def block_texts(self) -> list[str]:
-        """Of all blocks that the prompt holds."""
+        """Of all blocks that the prompt holds, without the sources in them."""
         earlier = [each.block for each in self.history if each.position != self.block_place]
-        return [block.text for block in (*earlier, self.block) if block is not None]
+        return [without_sources(block.text) for block in (*earlier, self.block) if block is not None]
 
     def leaving(self, tokens: int) -> Leaving | None:
         """What will leave at the end of the epoch, where that is near."""

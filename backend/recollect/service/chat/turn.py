@@ -132,6 +132,7 @@ class Chat:
             # Before anything is waited for: whoever comes first is first.
             async with lane.accepting:
                 await require_preset(self._people, caller.space, request.preset)
+                request = await self._prompts.sources.taken_in(thread, request)
                 shown = await self._images.taken_out(thread, (*request.earlier, *request.turns))
                 earlier = len(request.earlier)
                 request = replace(request, earlier=shown.turns[:earlier], turns=shown.turns[earlier:])
@@ -321,6 +322,7 @@ class Chat:
             now=self._clock(),
             time_zone=request.time_zone or preferences.time_zone,
             memory=request.memory,
+            links=await self._prompts.sources.fetched(thread, preset, accepted.turns, conversation),
             has_tools=bool(request.options.get("tools")) or thread.agent_id is not None,
         )
         await self._send(live, request, preset, wanted, conversation, done)

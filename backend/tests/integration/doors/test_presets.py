@@ -36,7 +36,7 @@ class TestPresets:
         assert len(revisions) == 3
         expected = {
             "name": "pirate", "instructions": PIRATE["instructions"], "persona": None, "temperature": 0.9,
-            "max_tokens": 99, "model": None, "backend": None, "revision": changed.json()["revision"],
+            "max_tokens": 99, "model": None, "backend": None, "sources": None, "revision": changed.json()["revision"],
         }  # fmt: skip
         assert (await home.client.get(preset_path("pirate"))).json() == expected
         deleted = await home.client.delete(preset_path("pirate"))

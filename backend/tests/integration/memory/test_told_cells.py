@@ -138,9 +138,23 @@ async def test_what_only_a_recalled_block_says_is_refused(
         assert sorted(each.entry.text for each in await entries(home, "facts")) == before
 
 
-async def ask(home: Home, owner: str, question: str) -> Json:
+async def test_what_only_a_source_says_is_refused(model: MortalModel, tmp_path: Path) -> None:
+    question, told = "What does the contract say?", "The lighthouse keeper owes Ann four hundred crowns."
+    repeated = [statement(f"1 {told}", 1, told), statement(told, 1, question)]
+    chat = {"messages": [["ann", question], ["assistant", told]], "wrong": repeated}
+    broken = told.replace(" Ann", "\nAnn")
+    async with remembering(tmp_path, model) as home:
+        model.control(table=[chat], script={question: told})
+        answer = await ask(home, "ann", question, context=[{"title": "contract", "text": broken}])
+        assert [each["kind"] for each in answer["receipt"]["sources"]] == ["result"]
+        refused = refusals(await flush(home, "chat"))
+        assert refused["facts"] == Counter([NOT_SAID, ONLY_RECALLED])
+        assert await entries(home, "facts") == []
+
+
+async def ask(home: Home, owner: str, question: str, **fields: Any) -> Json:
     await home.app.search.indexer.settled()
-    body = {"user_id": owner, "content": question}
+    body = {"user_id": owner, "content": question, **fields}
     answer: Json = (
         (await home.client.post("/api/v1/threads/chat/messages", json=body)).raise_for_status().json()
     )

@@ -55,6 +55,7 @@ _presets = st.builds(
     max_tokens=st.none() | st.integers(1, 1_000_000),
     model=st.none() | _said,
     backend=st.none() | _said,
+    sources=st.none() | st.sampled_from(["none", "files, links", "images"]),
 )
 
 
