@@ -5,8 +5,8 @@ import { toast } from "../ui/toast.js";
 import { count, fullTime, shortTime } from "../ui/times.js";
 import { html, useEffect, useState } from "../view.js";
 
-/** The server looks every few seconds. */
-const AFTER_MS = 10_000;
+/** The server looks every second. */
+const AFTER_MS = 3_000;
 const FLUSH_SECONDS = 30;
 
 /** `onChange` is called when what waits may have changed. */

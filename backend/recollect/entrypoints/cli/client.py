@@ -180,14 +180,17 @@ def messages_of(text: str | None, file: Path | None, *, role: str, sender: str) 
 
 async def add_all(
     client: HomeClient, session: str, user: str | None, messages: list[Json], progress: Progress
-) -> list[Json]:
-    """Add in batches, in order, as fast as the server takes them; returns a receipt per message."""
+) -> Json:
+    """Add in batches, in order, as fast as the server takes them; returns all receipts, and what waits at the end."""
     receipts: list[Json] = []
+    waiting: Json | None = None
     for batch in _batches(messages):
         body = {"session_id": session, "user_id": user, "messages": batch}
-        receipts += (await _add(client, body))["receipts"]
+        added = await _add(client, body)
+        receipts += added["receipts"]
+        waiting = added["waiting"]
         progress(len(receipts), len(messages))
-    return receipts
+    return {"session_id": session, "receipts": receipts, "waiting": waiting}
 
 
 async def _add(client: HomeClient, body: Json) -> Json:

@@ -58,14 +58,24 @@ def add(
         text, file, role=role, sender=sender or (user or "me" if role == "user" else role)
     )
     with render.progress_bar("adding") as progress:
-        receipts = with_home(
+        added = with_home(
             home, lambda client: adding.add_all(client, session, user, messages, progress), space
         )
     if json:
-        print_json({"session_id": session, "receipts": receipts})
+        print_json(added)
         return
-    counts = {status: sum(receipt["status"] == status for receipt in receipts) for status in adding.STATUSES}
+    counts = {
+        status: sum(receipt["status"] == status for receipt in added["receipts"])
+        for status in adding.STATUSES
+    }
     say(", ".join(f"{count} {status}" for status, count in counts.items() if count))
+    if waiting := added["waiting"]:
+        until = render.shown_time(waiting["until"])
+        verb = "waits" if waiting["messages"] == 1 else "wait"
+        say(
+            f"{counted(waiting['messages'], 'message')} {verb} to be remembered, until {until} at the latest; "
+            f"'recollect flush' does it now"
+        )
 
 
 @commands.command(

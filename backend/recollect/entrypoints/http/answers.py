@@ -111,6 +111,9 @@ class ReceiptAnswer(Answer):
 class AddAnswer(BaseModel):
     session_id: str
     receipts: list[ReceiptAnswer]
+    waiting: WaitingAnswer | None = Field(
+        None, description="Messages of the thread that are not in a memcell yet."
+    )
 
 
 class HitAnswer(BaseModel):

@@ -9,10 +9,11 @@ from recollect.domain import boundary
 from recollect.domain.boundary import ANSWER_SCHEMA, BoundaryRules, Cut, boundary_prompt
 from recollect.domain.identity import place_of
 from recollect.domain.job import Job, NotYet, Unfinished
-from recollect.domain.model import Memcell, ThreadRef, Turn
-from recollect.errors import ModelUnavailable, NotFound, Unavailable
+from recollect.domain.model import Append, Memcell, ThreadRef, Turn, Waiting
+from recollect.errors import AmbiguousThread, ModelUnavailable, NotFound, Unavailable
 from recollect.failpoints import FailPoints
 from recollect.infra.journal.cells import SqlCellStore, StrategiesOf
+from recollect.infra.journal.threads import SqlThreadStore
 from recollect.service.coordination import BackgroundLoop, Clock
 from recollect.service.models.background import BackgroundModel
 
@@ -111,7 +112,16 @@ def _cells(thread: ThreadRef, turns: Sequence[Turn], cuts: Sequence[Cut]) -> lis
     return cells
 
 
-_EVERY_SECONDS = 5.0
+async def what_waits(threads: SqlThreadStore, append: Append) -> Waiting | None:
+    """What of a thread that was added to no memcell holds yet; None where that can't be told: the messages are stored."""
+    try:
+        thread = await threads.meant(append.thread_id, space=append.space, user_id=append.user_id)
+        return await threads.waiting(thread)
+    except (AmbiguousThread, Unavailable):
+        return None
+
+
+_EVERY_SECONDS = 1.0
 _AT_ONCE = 100
 
 

@@ -110,8 +110,11 @@ class TestTurns:
 class TestMemory:
     async def test_a_message_sent_twice_is_reported_and_stored_once(self, home: Home) -> None:
         body = {"session_id": "t1", "messages": [message("one", message_id="m1")] * 2}
-        receipts = (await home.client.post("/api/v1/memory/add", json=body)).json()["receipts"]
-        assert [receipt["status"] for receipt in receipts] == ["accepted", "duplicate"]
+        added = (await home.client.post("/api/v1/memory/add", json=body)).json()
+        assert [receipt["status"] for receipt in added["receipts"]] == ["accepted", "duplicate"]
+        thread = (await home.client.get("/api/v1/threads/t1")).json()
+        assert added["waiting"] == thread["waiting"]
+        assert added["waiting"]["messages"] == 1
         assert (await home.coverage())["messages"] == 1
 
     async def test_a_forgotten_message_is_not_taken_again(self, home: Home) -> None:

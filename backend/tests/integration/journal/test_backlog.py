@@ -75,7 +75,7 @@ async def test_an_add_waits_while_search_is_too_far_behind_its_user(
         await asyncio.wait([command], timeout=0.1)
         assert not command.done(), "the command line waits"
         model.go_on.set()
-        assert [receipt["status"] for receipt in await command] == ["accepted"]
+        assert [receipt["status"] for receipt in (await command)["receipts"]] == ["accepted"]
 
 
 async def test_a_note_waits_while_search_is_too_far_behind_those_of_its_user(tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ from recollect.entrypoints.http.requests import AddBody, FlushBody, ReprocessBod
 from recollect.errors import AlreadyExists, InvalidInput, NotFound, TooLarge
 from recollect.service.forget.forget import forget_note
 from recollect.service.memory_tool import MemoryTool
+from recollect.service.remember.boundaries import what_waits
 from recollect.service.threads import flush_thread, memorize, refuse_backlog
 from recollect.service.vault.notes import notes_owner
 
@@ -40,10 +41,13 @@ async def add(home: Home, caller: Calling, body: AddBody, request: Request) -> a
     overtaken = home.search.indexer.overtaken
     await refuse_backlog(home.THREADS, home.jobs, overtaken, home.quotas, append, size, backlog)
     receipts = await memorize(home.THREADS, append)
+    waiting = await what_waits(home.THREADS, append)
     home.metrics.observe_messages(receipt.status for receipt in receipts)
     note(request, turn=_turns_named(receipts))
     return answers.AddAnswer(
-        session_id=body.session_id, receipts=[answers.ReceiptAnswer.of(receipt) for receipt in receipts]
+        session_id=body.session_id,
+        receipts=[answers.ReceiptAnswer.of(receipt) for receipt in receipts],
+        waiting=None if waiting is None else answers.WaitingAnswer.of(waiting),
     )
 
 
