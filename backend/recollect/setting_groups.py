@@ -1,7 +1,7 @@
-"""Groups of settings: limits and quotas, chats, memcells, strategies, jobs, embedding, index, sources, webhooks, vault."""
+"""Groups of settings: limits, quotas, chats, memcells, strategies, jobs, search, sources, webhooks, vault, model servers."""
 
 from pathlib import Path
-from typing import Literal, Self
+from typing import Literal, Self, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, model_validator
 
@@ -264,3 +264,50 @@ class VaultSettings(Group):
     sweep_seconds: float = Field(
         60, gt=0, le=86_400, description="How often all files are checked for changes the watcher missed."
     )
+
+
+BackendKind = Literal[
+    "llama.cpp", "lmstudio", "vllm", "sglang", "ollama", "openai", "anthropic", "openrouter", "other"
+]
+_ADDRESS = r"^https?://[^\s/]+"
+_ADDRESS_MEANING = "Address of the model server, such as http://127.0.0.1:8080/v1; /v1 is optional."
+
+
+class _ModelServer(Group):
+    """What can be set for any model server."""
+
+    model: str | None = Field(None, description="Name of the model; unset: the first one the server lists.")
+    api_key: SecretStr | None = Field(None, description="API key for the server, if it needs one.")
+    headers: dict[str, SecretStr] = Field({}, description="Extra HTTP headers for every request, as JSON.")
+    models: list[str] = Field([], description="Names of its models, as JSON; empty: ask the server.")
+    kind: BackendKind | None = Field(
+        None, description="The engine: " + ", ".join(get_args(BackendKind)) + "; unset: detected."
+    )
+    local: bool | None = Field(
+        None, description="Whether it runs on this machine or network; unset: judged by its address."
+    )
+    gate_group: str | None = Field(
+        None, description="Equal for backends on the same hardware; unset: host:port."
+    )
+    context_tokens: int | None = Field(
+        None, ge=256, description="Size of the context window in tokens; unset: ask the server."
+    )
+    keep_alive: str = Field("30m", description="How long Ollama keeps the model loaded after a call.")
+
+
+class BackendSettings(_ModelServer):
+    """One of several named model backends."""
+
+    base_url: str = Field(pattern=_ADDRESS, description=_ADDRESS_MEANING)
+
+
+class TasksSettings(_ModelServer):
+    """The model backend for background work; without an address, the default one."""
+
+    base_url: str | None = Field(None, pattern=_ADDRESS, description=_ADDRESS_MEANING)
+
+
+class LlmSettings(TasksSettings):
+    """The default model backend."""
+
+    discover: bool = Field(True, description="If no backend is configured, use one running on this machine.")

@@ -5,7 +5,7 @@ import tomllib
 from collections.abc import Callable, Iterator, Mapping
 from difflib import SequenceMatcher
 from pathlib import Path
-from typing import Annotated, Any, Literal, get_args
+from typing import Annotated, Any, Literal
 
 from pydantic import (
     BaseModel,
@@ -26,16 +26,18 @@ from pydantic_settings import (
 from recollect.errors import HomeUnusable
 from recollect.failpoints import FailPoints
 from recollect.setting_groups import (
+    BackendSettings,
     ChatSettings,
     EmbeddingSettings,
-    Group,
     IndexSettings,
     JobSettings,
     LimitSettings,
+    LlmSettings,
     MemorizeSettings,
     QuotaSettings,
     SourceSettings,
     StrategiesSettings,
+    TasksSettings,
     VaultSettings,
     WebhookSettings,
 )
@@ -46,52 +48,7 @@ MODELS = "models"
 DEFAULT_MODEL = "all-minilm-l6-v2"
 RESERVED_BACKENDS = ("default", "tasks")
 """Names of the backends that have groups of their own."""
-BackendKind = Literal[
-    "llama.cpp", "lmstudio", "vllm", "sglang", "ollama", "openai", "anthropic", "openrouter", "other"
-]
 Names = Annotated[list[str], NoDecode]
-_ADDRESS = r"^https?://[^\s/]+"
-_ADDRESS_MEANING = "Address of the model server, such as http://127.0.0.1:8080/v1; /v1 is optional."
-
-
-class _ModelServer(Group):
-    """What can be set for any model server."""
-
-    model: str | None = Field(None, description="Name of the model; unset: the first one the server lists.")
-    api_key: SecretStr | None = Field(None, description="API key for the server, if it needs one.")
-    headers: dict[str, SecretStr] = Field({}, description="Extra HTTP headers for every request, as JSON.")
-    models: list[str] = Field([], description="Names of its models, as JSON; empty: ask the server.")
-    kind: BackendKind | None = Field(
-        None, description="The engine: " + ", ".join(get_args(BackendKind)) + "; unset: detected."
-    )
-    local: bool | None = Field(
-        None, description="Whether it runs on this machine or network; unset: judged by its address."
-    )
-    gate_group: str | None = Field(
-        None, description="Equal for backends on the same hardware; unset: host:port."
-    )
-    context_tokens: int | None = Field(
-        None, ge=256, description="Size of the context window in tokens; unset: ask the server."
-    )
-    keep_alive: str = Field("30m", description="How long Ollama keeps the model loaded after a call.")
-
-
-class BackendSettings(_ModelServer):
-    """One of several named model backends."""
-
-    base_url: str = Field(pattern=_ADDRESS, description=_ADDRESS_MEANING)
-
-
-class TasksSettings(_ModelServer):
-    """The model backend for background work; without an address, the default one."""
-
-    base_url: str | None = Field(None, pattern=_ADDRESS, description=_ADDRESS_MEANING)
-
-
-class LlmSettings(TasksSettings):
-    """The default model backend."""
-
-    discover: bool = Field(True, description="If no backend is configured, use one running on this machine.")
 
 
 class Settings(BaseSettings):
@@ -228,7 +185,10 @@ def _read_toml(path: Path) -> dict[str, Any]:
         return {}
     try:
         values = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except tomllib.TOMLDecodeError as error:
+        begins = "" if " line " in str(error) else f", line {_unended(path.read_text(encoding='utf-8'))}"
+        raise HomeUnusable(f"{path}{begins} is not valid TOML: {error}") from error
+    except UnicodeDecodeError as error:
         raise HomeUnusable(f"{path} is not valid TOML: {error}") from error
     if "home" in values:
         line = _toml_lines(path)["home",]
@@ -275,14 +235,39 @@ def setting_names(model: type[BaseModel] = Settings, prefix: str = PREFIX) -> di
 
 
 def unknown_variables() -> dict[str, str]:
-    """Variables that begin like settings but are none, most often because of a typo; with what was meant, if known."""
-    known = {*setting_names(), API_KEY}
-    ours = sorted(name for name in os.environ if name.startswith(PREFIX) and name not in known)
-    return {
-        name: did_you_mean(place_of(name), variable_of)
-        for name in ours
-        if not name.startswith(f"{PREFIX}BACKENDS__")
-    }
+    """Variables that look like settings but are none, most often because of a typo; with what was meant, if known.
+
+    Case doesn't count. A table may be given as JSON. Names that settings would have without `RECOLLECT_` are told only
+    where they are nested: others belong to other programs.
+    """
+    named = setting_names()
+    parts = [name.split("__") for name in named]
+    known = {API_KEY, *("__".join(each[:length]) for each in parts for length in range(1, len(each) + 1))}
+    ours = [
+        name
+        for name in sorted(os.environ)
+        if (upper := name.upper()).startswith(PREFIX)
+        and upper not in known
+        and not upper.startswith(f"{PREFIX}BACKENDS__")
+    ]
+    told = {name: did_you_mean(place_of(name.upper()), variable_of) for name in ours}
+    bare = [name for name in sorted(os.environ) if "__" in name and PREFIX + name.upper() in named]
+    return told | {name: f"; did you mean {PREFIX}{name.upper()}?" for name in bare}
+
+
+def hidden_problems(home: Path | None) -> list[str]:
+    """Mistakes in the file that nobody notices, because variables take precedence over those settings."""
+    options = {} if home is None else {"home": home}
+    sources = SettingSources(options, {})
+    try:
+        Settings(**{**_read_toml(sources.file), **options})
+    except ValidationError as error:
+        return [
+            sources.problem(item["loc"], item["type"], item["msg"])
+            for item in error.errors()
+            if sources.of(tuple(map(str, item["loc"]))) is not None
+        ]
+    return []
 
 
 Place = tuple[str, ...]
@@ -305,9 +290,11 @@ def set_in_environment(*places: Place) -> str | None:
 class SettingSources:
     """Where the value of a setting comes from: an option, a variable, or a line of `recollect.toml`."""
 
-    def __init__(self, options: Mapping[str, Any]) -> None:
+    def __init__(self, options: Mapping[str, Any], environment: Mapping[str, str] | None = None) -> None:
         self.file = settings_file(options.get("home"))
         self._options = options
+        given = os.environ if environment is None else environment
+        self._environment = {name.upper(): value for name, value in given.items()}
         self._lines = _toml_lines(self.file) if self.file.is_file() else {}
 
     def of(self, place: Place, *, exact: bool = False) -> str | None:
@@ -315,10 +302,10 @@ class SettingSources:
         for length in range(len(place), len(place) - 1 if exact else 0, -1):
             part = place[:length]
             variable = variable_of(part)
-            parts = (name for name in sorted(os.environ) if name.startswith(f"{variable}__"))
+            parts = (name for name in sorted(self._environment) if name.startswith(f"{variable}__"))
             if length == 1 and place[0] in self._options:
                 return f"--{place[0].replace('_', '-')}"
-            if found := variable if os.environ.get(variable) else next(parts, None):
+            if found := variable if self._environment.get(variable) else next(parts, None):
                 return found
             if part in self._lines:
                 return f"{self.file}, line {self._lines[part]}"
@@ -348,6 +335,18 @@ def _toml_lines(path: Path) -> dict[Place, int]:
             found.setdefault(place, first)
         first = end + 1
     return found
+
+
+def _unended(text: str) -> int:
+    """The line on which what is never closed begins, in a file that ends too early."""
+    lines = text.split("\n")
+    for end in range(len(lines), 0, -1):
+        try:
+            tomllib.loads("\n".join(lines[:end]) + "\n")
+        except tomllib.TOMLDecodeError:
+            continue
+        return end + 1 + next(n for n, line in enumerate(lines[end:]) if line.strip())
+    return 1
 
 
 def _places(values: Mapping[str, Any], table: Place = ()) -> Iterator[Place]:

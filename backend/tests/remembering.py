@@ -111,8 +111,8 @@ async def tell(home: Home, thread: str, messages: Sequence[Json], **fields: Any)
     (await home.client.post("/api/v1/memory/add", json=body)).raise_for_status()
 
 
-async def flush(home: Home, thread: str, timeout: float = 60) -> Json:
-    body = {"session_id": thread, "timeout": timeout}
+async def flush(home: Home, thread: str, timeout: float = 60, **fields: Any) -> Json:
+    body = {"session_id": thread, "timeout": timeout, **fields}
     answer: Json = (await home.client.post("/api/v1/memory/flush", json=body)).raise_for_status().json()
     return answer
 
@@ -120,7 +120,7 @@ async def flush(home: Home, thread: str, timeout: float = 60) -> Json:
 async def remember(home: Home, thread: str, messages: Sequence[Json], **fields: Any) -> Json:
     """Tell, and wait for what is made of it; returns the flush's answer."""
     await tell(home, thread, messages, **fields)
-    return await flush(home, thread)
+    return await flush(home, thread, **{name: fields[name] for name in ("user_id",) if name in fields})
 
 
 def states(flushed: Json) -> dict[str, Json]:

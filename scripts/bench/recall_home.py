@@ -42,8 +42,8 @@ from recollect.service.chat.sources import Sources
 from recollect.service.coordination import no_progress
 from recollect.service.recall.search import Search
 from recollect.service.recall.verify import meaning_problem
-from recollect.setting_groups import ChatSettings, StrategiesSettings
-from recollect.settings import LlmSettings, Settings
+from recollect.setting_groups import ChatSettings, LlmSettings, StrategiesSettings
+from recollect.settings import Settings
 
 _IN_PROCESS = "http://127.0.0.1"
 _DEFAULT = Weights()

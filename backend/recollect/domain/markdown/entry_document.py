@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
 
-from recollect.domain.entries.entry import PROFILE, entry_id
+from recollect.domain.entries.entry import FACTS, FORESIGHT, PROFILE, entry_id
 from recollect.domain.entries.links import NO_LINKS, Links
 from recollect.domain.entries.profile import HEADINGS, place_in_file
 from recollect.domain.markdown.entry_file import read_entry, read_section, render_entries, render_entry
@@ -91,7 +91,7 @@ def read_document(
     known: Iterable[Entry] = (),
     links: Links = NO_LINKS,
 ) -> EntryDocument:
-    """Everything that can be read. A section with a quoted text and no id is an entry that a person wrote.
+    """Everything that can be read. A section without an id is an entry that a person wrote, if it has a quoted text or is a sentence alone.
 
     Its time is the one it says, else the day of the file, else `default_when`. Lines in no section are
     a person's own, and no problem. Sections of `known` entries are recognised without being read, as `links` have
@@ -232,10 +232,11 @@ class _Reader:
         try:
             return _placed(section, begin, lines, read_entry(section)[1])
         except ValueError as error:
-            if self._kind is None or not section.quoted or "^" in section.heading:
+            is_sentence = not self._quotes_all and self._is_sentence(section, lines)
+            if self._kind is None or "^" in section.heading or not (section.quoted or is_sentence):
                 self._report(section, begin, error)
                 return None
-        named = self._named(section)
+        named = self._named(replace(section, is_heading=True, problems=[]) if is_sentence else section)
         try:
             read = _placed(named, begin, lines, read_entry(named)[1])
         except ValueError as error:
@@ -243,6 +244,13 @@ class _Reader:
             return None
         says_when = any(item.key == "when" and item.line != named.line for item in named.properties)
         return replace(read, has_id=False, says_when=says_when)
+
+    def _is_sentence(self, section: Section, lines: Sequence[str]) -> bool:
+        """A heading alone, or with properties: of a fact, a plan or a profile line that is all of it."""
+        own = {section.line, *(item.line for item in section.properties)}
+        return self._kind in (FACTS, FORESIGHT, PROFILE) and all(
+            number in own or is_blank(line) for number, line in enumerate(lines, 1)
+        )
 
     def _report(self, section: Section, begin: int, error: ValueError) -> None:
         wrong = [Problem(section.line, str(error)), *section.problems]

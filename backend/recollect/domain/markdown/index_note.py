@@ -21,10 +21,10 @@ _unlinkable = re.compile(r"[\[\]#^|\\]|%%").search
 _sealed = re.compile(r'(---\n(?:[a-z]+: .*\n)+)digest: "([0-9a-f]+)"\n(---\n.*)', re.DOTALL).fullmatch
 
 
-def render_index(owner: str, files: Iterable[str], skills: Iterable[str] = ()) -> str | None:
+def render_index(owner: str, name: str, files: Iterable[str], skills: Iterable[str] = ()) -> str | None:
     """The note of an owner who has these files, and may see these files of skills; None where it links to nothing.
 
-    A file whose name no link can hold is left out.
+    `name` is its title. A file whose name no link can hold is left out.
     """
     held = {
         path.removeprefix(f"{owner}/").removesuffix(".md"): path for path in files if path.endswith(".md")
@@ -42,7 +42,7 @@ def render_index(owner: str, files: Iterable[str], skills: Iterable[str] = ()) -
     head = render_front_matter(
         {"recollect": FORMAT_VERSION, "kind": "index", "owner": owner_words(owner)}
     ).removesuffix("---\n")
-    body = "\n".join(["", f"# {owner.rpartition('/')[2]}\n", *sections])
+    body = "\n".join(["", f"# {' '.join(name.split())}\n", *sections])
     return _sealed_text(head, f"---\n{body}")
 
 

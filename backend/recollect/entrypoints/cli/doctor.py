@@ -382,11 +382,12 @@ def check_settings(home: Home = None, json: Json = False) -> None:
 
     The exit code is 1 if there is one.
     """
-    from recollect.settings import settings_file, unknown_variables
+    from recollect.settings import hidden_problems, settings_file, unknown_variables
 
     problems = [f"{name}: there is no such setting{meant}" for name, meant in unknown_variables().items()]
     try:
         settings_for(home)
+        problems += hidden_problems(home)
     except (HomeUnusable, OSError) as error:
         problems = [str(error), *(each for each in problems if each not in str(error))]
     if json:

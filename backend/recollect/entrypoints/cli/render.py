@@ -204,6 +204,12 @@ def print_upgraded(result: Json, *, undo: bool) -> None:
         say(f"left alone: {left}")
     if result["files"] and not undo:
         say("The files of before are kept: 'recollect upgrade --undo' puts them back.")
+    if undo and not result["files"] and not result["left"]:
+        say(
+            "There is no upgrade to undo: none was done, it was undone, or its copies went with a forgetting."
+        )
+    elif undo:
+        say("The notes index.md stay: the server keeps them, and they are no part of the upgrade.")
 
 
 def print_entries(found: Json) -> None:

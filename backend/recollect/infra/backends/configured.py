@@ -9,7 +9,8 @@ from recollect.errors import InvalidInput
 from recollect.infra.backends.client import HttpBackend
 from recollect.infra.backends.discovery import PROBE_SECONDS, USUAL_ADDRESSES, FoundBackend, SmallModel
 from recollect.infra.backends.server import Endpoint, Patience
-from recollect.settings import BackendSettings, Settings, TasksSettings
+from recollect.setting_groups import BackendSettings, TasksSettings
+from recollect.settings import Settings
 
 DEFAULT = "default"
 TASKS = "tasks"

@@ -31,7 +31,7 @@ from recollect.infra.backends.address import (
 )
 from recollect.infra.backends.refusals import error_in, field_named, refusal, seconds_to_wait
 from recollect.infra.off_loop import off_loop
-from recollect.settings import BackendSettings
+from recollect.setting_groups import BackendSettings
 
 
 @dataclass(frozen=True, slots=True)

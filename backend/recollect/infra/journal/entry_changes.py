@@ -14,7 +14,6 @@ from recollect.domain.entries.entry import (
     Actor,
     Deletion,
     EntryChange,
-    EntryReceipt,
     KnownEntry,
     is_agents,
     owner_words,
@@ -57,7 +56,6 @@ from recollect.infra.journal.rows import (
     named_rows,
     queue_jobs,
     rows,
-    thread_columns,
 )
 from recollect.infra.journal.webhooks import announce, has_webhooks
 
@@ -119,7 +117,7 @@ class EntryWriter:
         self._forget_words_of_deleted()
         record_deletions(self.connection, self.change.space, self.change.owner, self.change.deletions)
         for receipt in self.change.receipts:
-            _put_receipt(self.connection, receipt, self.now)
+            places.put_receipt(self.connection, receipt, self.now)
         self.changed |= places.mark_asking(self.connection, self.change)
         return self._queue()
 
@@ -128,6 +126,7 @@ class EntryWriter:
             raise ValueError(f"{known.entry_id} is of another owner than the change")
         before = stored_entry(self.connection, known.space, known.entry_id)
         self.changed.add(known.entry_id)
+        known = places.with_own_heading(self.connection, known, before, self.delays)
         if before is None:
             self._add(known)
         elif before.owner != known.owner:
@@ -388,13 +387,3 @@ def _is_same(before: KnownEntry, after: KnownEntry) -> bool:
         return known.kind, known.entry, known.sources, known.cell, known.strategy
 
     return told(before) == told(after) and after.path in ("", before.path)
-
-
-def _put_receipt(connection: sqlite3.Connection, receipt: EntryReceipt, now: int) -> None:
-    """In the place of what the same strategy told of the same cell before. Raises NotFound where the thread is gone."""
-    about = (*thread_columns(connection, receipt.thread), receipt.cell, receipt.strategy)
-    connection.execute("DELETE FROM receipts WHERE thread_pk = ? AND subject = ? AND stage = ?", about)
-    connection.execute(
-        "INSERT INTO receipts (thread_pk, subject, stage, detail_json, at) VALUES (?, ?, ?, ?, ?)",
-        (*about, json.dumps(receipt.detail, ensure_ascii=False), now),
-    )

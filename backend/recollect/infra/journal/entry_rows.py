@@ -2,7 +2,7 @@
 
 import json
 import sqlite3
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -11,6 +11,7 @@ from recollect.domain.entries.entry import (
     SKILLS,
     Deletion,
     EntryChange,
+    EntryReceipt,
     EntryVersion,
     KnownEntry,
     Source,
@@ -31,6 +32,7 @@ from recollect.infra.journal.rows import (
     made,
     named_rows,
     queue_jobs,
+    thread_columns,
     waiting_twin,
 )
 
@@ -178,6 +180,25 @@ def kept_place(connection: sqlite3.Connection, before: KnownEntry, after: KnownE
     return new_place(connection, KnownEntry(after.space, after.owner, after.kind, after.entry))
 
 
+def with_own_heading(
+    connection: sqlite3.Connection, known: KnownEntry, before: KnownEntry | None, edited: Collection[str]
+) -> KnownEntry:
+    """With a number behind its title where another entry of its file has the same one.
+
+    What comes from a file, one of the `edited` or any, stays as it is there.
+    """
+    is_from_file = bool(known.path) if before is None else before.path in edited
+    if is_from_file or known.kind in (PROFILE, SKILLS):
+        return known
+    path = new_place(connection, known) if before is None else kept_place(connection, before, known)
+    taken = "SELECT 1 FROM entries WHERE path = ? AND title = ? AND entry_id != ?"
+    title, number = known.entry.title, 1
+    while connection.execute(taken, (path, title, known.entry_id)).fetchone():
+        number += 1
+        title = f"{known.entry.title} ({number})"
+    return known if number == 1 else replace(known, entry=replace(known.entry, title=title))
+
+
 def file_job(space: str, path: str, run_at: int, **about: object) -> NewJob:
     """The job that settles a file. `about` makes it a job of its own, beside one that just settles it."""
     payload = json.dumps({"path": path, **about}, ensure_ascii=False)
@@ -239,3 +260,13 @@ def _is_its_turn(connection: sqlite3.Connection, job: JobSpec) -> bool:
         "DELETE FROM strategy_counts WHERE lane = ? AND strategy = ?", (job.lane, job.payload["strategy"])
     )
     return True
+
+
+def put_receipt(connection: sqlite3.Connection, receipt: EntryReceipt, now: int) -> None:
+    """In the place of what the same strategy told of the same cell before. Raises NotFound where the thread is gone."""
+    about = (*thread_columns(connection, receipt.thread), receipt.cell, receipt.strategy)
+    connection.execute("DELETE FROM receipts WHERE thread_pk = ? AND subject = ? AND stage = ?", about)
+    connection.execute(
+        "INSERT INTO receipts (thread_pk, subject, stage, detail_json, at) VALUES (?, ?, ?, ?, ?)",
+        (*about, json.dumps(receipt.detail, ensure_ascii=False), now),
+    )

@@ -5,7 +5,7 @@ import logging
 from collections.abc import Iterable, Mapping
 
 from recollect.domain.markdown.index_note import is_own_index, render_index
-from recollect.domain.markdown.transcript import is_transcript
+from recollect.domain.markdown.transcript import is_transcript, transcript_place
 from recollect.domain.paths import file_name, index_path, is_index_path, owner_of_path
 from recollect.domain.vault_file import UNREADABLE, FileStamp
 from recollect.errors import RecollectError, StorageUnavailable
@@ -131,7 +131,7 @@ class IndexNotes(BackgroundLoop):
         try:
             there, known = await self._vault.stamps(owner), await self._notes.listed(owner)
             wanted, made_of = await asyncio.to_thread(
-                _rendered, owner, known, self._skills.get(owner, []), there
+                _rendered, owner, await self._name(owner, there), known, self._skills.get(owner, []), there
             )
             found = await self._vault.look(path)
             if found is not None and is_own_index(found.text) and found.text != wanted:
@@ -148,6 +148,14 @@ class IndexNotes(BackgroundLoop):
         self._made_of[owner] = made_of
         return True
 
+    async def _name(self, owner: str, there: Iterable[str]) -> str:
+        """The user's id. Where the folder has another name, a transcript tells it."""
+        folder = owner.rpartition("/")[2]
+        transcript = min(filter(is_transcript, there), default=None) if "~" in folder else None
+        found = None if transcript is None else await self._vault.look(transcript)
+        place = None if found is None else transcript_place(found.text)
+        return folder if place is None else place[0].user_id
+
     async def _replace(self, owner: str, text: str | None, ours: frozenset[str]) -> None:
         if text is not None:
             await self._vault.write_unless_foreign(index_path(owner), text, ours)
@@ -161,12 +169,16 @@ def _made_of(files: Iterable[str], skills: Iterable[str] | None) -> int:
 
 
 def _rendered(
-    owner: str, known: Iterable[tuple[str, str]], skills: list[str], there: Mapping[str, FileStamp]
+    owner: str,
+    name: str,
+    known: Iterable[tuple[str, str]],
+    skills: list[str],
+    there: Mapping[str, FileStamp],
 ) -> tuple[str | None, int]:
     """The note, and what it is made of. A user without transcripts was forgotten since, with all skills."""
     files = [path for _, path in known if path in there]
     skills = skills if any(map(is_transcript, there)) else []
-    return render_index(owner, files, skills), _made_of(files, skills)
+    return render_index(owner, name, files, skills), _made_of(files, skills)
 
 
 def _states(

@@ -258,6 +258,10 @@ def test_bad_settings_are_told_with_file_line_field_and_variable(set_home: Path)
     assert "RECOLLECT_HOTS: there is no such setting; did you mean RECOLLECT_HOST?" in checked.stdout
     told = json.loads(recollect(set_home, "settings", "check", "--json", settings=typo).stdout)
     assert (told["ok"], len(told["problems"])) == (False, 2)
+    file.write_text("port = 'no'\n")
+    hidden = recollect(set_home, "settings", "check", settings={"RECOLLECT_PORT": "9000"}).stdout
+    assert hidden.startswith(f"{file}, line 1, port: Input should be a valid integer")
+    file.unlink()
     once = recollect(set_home, "settings", "check", settings={"RECOLLECT_LLM__MODLE": "m"}).stdout
     assert once.count("RECOLLECT_LLM__MODLE") == 1
 

@@ -31,7 +31,7 @@ _block_id = re.compile(r"[A-Za-z0-9-]+").fullmatch
 _quoted = re.compile(r"`(users/[^`]+)`:\n\n```markdown\n(.*?)```", re.DOTALL).findall
 
 
-async def talk(home: Home) -> None:
+async def talk(home: Home, user_id: str = "ann") -> None:
     for number, (first, second, third) in enumerate(DAYS):
         talked = (
             ("user", first),
@@ -41,7 +41,7 @@ async def talk(home: Home) -> None:
             ("user", third),
         )
         messages = said(talked, start=MAY_8 + number * DAY, prefix=f"m{number}-")
-        await remember(home, "berlin" if number < 3 else "porto", messages, user_id="ann")
+        await remember(home, "berlin" if number < 3 else "porto", messages, user_id=user_id)
     await home.drain()
 
 
@@ -50,11 +50,19 @@ def read(home: Path) -> dict[str, str]:
 
 
 def unresolved(files: dict[str, str]) -> list[str]:
-    """Links to no file, or to none of its blocks. Obsidian finds a block by its id at the end of a line."""
+    """Links to no file or to several, or to none of its blocks, where each user's folder is opened as a vault.
+
+    Obsidian takes every file whose path ends with the link, and finds a block by its id at the end of a line.
+    """
     found = []
     for path, text in files.items():
+        folder = "/".join(path.split("/")[:3])
+        opened_files = {
+            f"/{name.removeprefix(f'{folder}/')}": name for name in files if name.startswith(f"{folder}/")
+        }
         for target, block in _links(text):
-            target_text = files.get(f"{'/'.join(path.split('/')[:3])}/{target}.md")
+            targets = [name for place, name in opened_files.items() if place.endswith(f"/{target}.md")]
+            target_text = files[targets[0]] if len(targets) == 1 else None
             ends = [] if target_text is None else [line.split(" ^")[-1] for line in target_text.split("\n")]
             if target_text is None or (block and (ends.count(block) != 1 or not _block_id(block))):
                 found.append(f"{path}: {target} {block}")
@@ -66,6 +74,15 @@ async def test_every_link_resolves_and_no_file_has_a_heading_twice(tmp_path: Pat
         await talk(home)
         files = read(tmp_path / "home")
         made = await entries(home, "episodes", "facts", "foresight")
+        await talk(home, "Ann's friend")
+        await home.app.index_notes.write_due()
+        both = read(tmp_path / "home")
+    friends = {path: text for path, text in both.items() if not path.startswith(ANN)}
+    assert {path: text for path, text in both.items() if path.startswith(ANN)} == files
+    assert [
+        text for path, text in friends.items() if path.endswith("index.md") and "\n# Ann's friend\n" in text
+    ]
+    assert unresolved(both) == []
     transcripts = "".join(text for path, text in files.items() if "/threads/" in path)
     assert sum(line.startswith("## ") for line in transcripts.split("\n")) == 30
     assert {path.split("/")[-1] for path in files if "/episodes/" in path} == {
@@ -80,6 +97,18 @@ async def test_every_link_resolves_and_no_file_has_a_heading_twice(tmp_path: Pat
     for path, text in files.items():
         assert [heading for heading, times in Counter(_headings(text)).items() if times > 1] == [], path
         assert split_front_matter(text)[2] == (), path
+
+
+async def test_two_memories_of_a_day_that_say_the_same_have_headings_of_their_own(tmp_path: Path) -> None:
+    async with remembering(tmp_path / "home") as home:
+        body = {"user_id": "ann", "kind": "facts", "text": "Tea is good."}
+        for _ in range(3):
+            (await home.client.post("/api/v1/memory/entries", json=body)).raise_for_status()
+        await home.drain()
+        (file,) = (text for path, text in read(tmp_path / "home").items() if "/facts/" in path)
+        made = await entries(home, "facts")
+    assert _headings(file) == ["## Tea is good.", "## Tea is good. (2)", "## Tea is good. (3)"]
+    assert [each.entry.text for each in made] == ["Tea is good."] * 3
 
 
 async def test_the_files_that_the_documentation_quotes_are_these(tmp_path: Path) -> None:

@@ -67,6 +67,23 @@ async def test_a_pin_by_hand_is_no_edit_and_the_file_is_not_written(house: House
     assert await house.is_sound()
 
 
+async def test_a_sentence_that_a_person_writes_as_a_heading_is_a_memory_of_theirs(house: House) -> None:
+    await house.put(fact(1))
+    await house.save(
+        TODAY, f"{house.read(TODAY)}\n## Mira is a vet.\n\n## A section\nof my own\n", wait=SETTLED
+    )
+    assert sorted(await house.texts()) == sorted([fact(1).entry.text, "Mira is a vet."])
+    (theirs,) = [
+        each
+        for each in await house.entries.list_entries("default", None)
+        if each.entry.text == "Mira is a vet."
+    ]
+    assert theirs.is_edited
+    assert f"\n## Mira is a vet. ^{theirs.entry_id}\n- when: " in house.read(TODAY)
+    assert house.read(TODAY).endswith("\n\n## A section\nof my own\n")
+    assert await house.is_sound()
+
+
 async def test_a_persons_own_lines_stay_byte_for_byte_when_entries_come_and_go(house: House) -> None:
     await house.put(fact(1), fact(3))
     theirs = house.read(TODAY).replace("\n## ", "\nMy own line.  \n\n%% mine %%\n\n## ").replace("\n", "\r\n")

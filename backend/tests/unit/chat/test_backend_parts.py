@@ -17,7 +17,7 @@ from recollect.infra.backends.dialect import (
 from recollect.infra.backends.refusals import error_in
 from recollect.infra.backends.server import Quoter, without_words_of
 from recollect.infra.backends.stream import ThoughtSplitter
-from recollect.settings import BackendKind as BackendKindSetting
+from recollect.setting_groups import BackendKind as BackendKindSetting
 
 # --- addresses ------------------------------------------------------------------------------------------------
 

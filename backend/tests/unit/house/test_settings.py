@@ -128,6 +128,8 @@ def test_a_bad_key_is_not_told_in_the_message(monkeypatch: pytest.MonkeyPatch) -
     ("text", "problem"),
     [
         ("\nport = \n", "not valid TOML: Invalid value (at line 2, column 8)"),
+        ("port = 1\n\nllm = [\n 1,\n", "recollect.toml, line 3 is not valid TOML: "),
+        ("llm = {", "recollect.toml, line 1 is not valid TOML: "),
         ('# mine\nhome = "/x"', "line 2, home: the file is inside the home"),
         ("colour = 1", "line 1, colour: there is no such setting"),
         ("port = 1\n\n[memorize]\ncolour = 1", "line 4, memorize.colour: there is no such setting"),
@@ -201,11 +203,23 @@ def test_a_variable_that_is_no_setting_is_listed(monkeypatch: pytest.MonkeyPatch
         ("RECOLLECT_PROT", "RECOLLECT_PORT"),
         ("RECOLLECT_LLM_BASE_URL", "RECOLLECT_LLM__BASE_URL"),
         ("RECOLLECT_BASE_URL", "RECOLLECT_LLM__BASE_URL"),
+        ("recollect_prot", "RECOLLECT_PORT"),
+        ("LLM__MODEL", "RECOLLECT_LLM__MODEL"),
     ],
 )
 def test_the_setting_that_was_meant_is_named(monkeypatch: pytest.MonkeyPatch, typed: str, meant: str) -> None:
     monkeypatch.setenv(typed, "x")
     assert unknown_variables() == {typed: f"; did you mean {meant}?"}
+
+
+@pytest.mark.parametrize("name", ["RECOLLECT_llm", "RECOLLECT_LLM", "recollect_llm"])
+def test_a_table_is_taken_as_json_and_case_makes_no_difference(
+    monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    monkeypatch.setenv(name, '{"model": "m"}')
+    monkeypatch.setenv("recollect_port", "9000")
+    assert (load_settings().llm.model, load_settings().port) == ("m", 9000)
+    assert unknown_variables() == {}
 
 
 def test_an_unknown_nested_variable_is_refused_or_listed(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -31,7 +31,7 @@ SKILL = "default/agents/helper/skills/free-a-disk/SKILL.md"
 
 
 def rendered(files: list[str], skills: list[str] | None = None) -> str:
-    text = render_index(ANN, files, skills or [])
+    text = render_index(ANN, "ann", files, skills or [])
     assert text is not None
     return text
 
@@ -56,8 +56,8 @@ def test_it_links_to_the_profile_days_skills_and_notes_newest_days_first() -> No
 
 
 def test_where_there_is_nothing_to_link_to_there_is_no_note() -> None:
-    assert render_index(ANN, []) is None
-    assert render_index(ANN, [f"{ANN}/facts/2026-05-09.md"]) is None
+    assert render_index(ANN, "ann", []) is None
+    assert render_index(ANN, "ann", [f"{ANN}/facts/2026-05-09.md"]) is None
 
 
 @pytest.mark.parametrize(
