@@ -56,7 +56,7 @@ export function Hits({ q, kind, day, section, query, chosen }) {
     ${degraded.map((problem) => html`<p class="chip warning wrap">${problem}</p>`)}
     ${hits.length === 0 && html`<${Empty} icon="search" title="Nothing found">${!all && "Nothing that is remembered is about it."}<//>`}
     <ol class="plain-list" aria-label="Hits">
-      ${hits.map((hit) => html`<${Hit} key=${hit.id} hit=${hit} chat=${names.get(hit.thread_id)} byMeaning=${searched.embedded > 0} section=${section} query=${query} chosen=${hit.id === chosen} />`)}
+      ${hits.map((hit) => html`<${Hit} key=${hit.id} hit=${hit} chat=${chatOf(hit, names)} byMeaning=${searched.embedded > 0} section=${section} query=${query} chosen=${hit.id === chosen} />`)}
     </ol>
     ${!all && hits.length < Math.min(MOST, searched.texts) && html`<button class="quiet small" onClick=${() => setAll(true)}>${hits.length ? "Show less relevant ones, too" : "Show the nearest all the same"}</button>`}
   </div>`;
@@ -92,6 +92,12 @@ function Hit({ hit, chat, byMeaning, section, query, chosen }) {
       ${!hit.embedded && byMeaning && html`<p class="muted small-text">Found by words alone so far.</p>`}
     </details>
   </li>`;
+}
+
+/** The chat that said it last, and how many others did. */
+function chatOf({ thread_ids: [last, ...others] }, names) {
+  const name = names.get(last);
+  return name && others.length ? `${name} and ${others.length} more` : name;
 }
 
 /** Of the largest part; what counts against a text is marked. */

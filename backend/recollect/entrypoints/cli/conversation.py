@@ -2,7 +2,6 @@
 
 import asyncio
 import os
-import re
 import sys
 from contextlib import aclosing
 from dataclasses import dataclass, replace
@@ -10,6 +9,7 @@ from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
 from recollect.entrypoints.cli.options import path_of
+from recollect.entrypoints.cli.render import tame
 from recollect.errors import NotFound, RecollectError
 
 if TYPE_CHECKING:
@@ -20,7 +20,6 @@ TASTE = (
     "This is the bundled model, a demonstration: its answers are not remembered. For a real one start Ollama, LM Studio or "
     "llama.cpp on this machine, or set RECOLLECT_LLM__BASE_URL (and RECOLLECT_LLM__MODEL) and start again."
 )
-_unsafe = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,14 +46,14 @@ class Screen:
 
     def reasoning(self, text: str) -> None:
         if self._is_dialogue:
-            self._write(f"\x1b[2m{_tame(text)}\x1b[22m" if self._colours else _tame(text))
+            self._write(f"\x1b[2m{tame(text)}\x1b[22m" if self._colours else tame(text))
             self._thinking = True
 
     def answer(self, text: str) -> None:
         if self._thinking:
             self._write("\n\n")
             self._thinking = False
-        self._write(_tame(text) if self._is_terminal else text)
+        self._write(tame(text) if self._is_terminal else text)
 
     def end(self) -> None:
         """The answer is over: what follows begins on a line of its own."""
@@ -63,12 +62,12 @@ class Screen:
         self._thinking = self._line_is_open = False
 
     def show(self, text: str) -> None:
-        self._write(f"{_tame(text)}\n")
+        self._write(f"{tame(text)}\n")
         self._line_is_open = False
 
     def note(self, text: str) -> None:
         """About the conversation, not of it."""
-        text = _tame(text)
+        text = tame(text)
         sys.stderr.write(f"\x1b[2m{text}\x1b[22m\n" if self._colours and sys.stderr.isatty() else f"{text}\n")
         sys.stderr.flush()
 
@@ -244,8 +243,3 @@ def _part_in_words(part: Json) -> str:
     image = part.get("image_url")
     url = image.get("url") if isinstance(image, dict) else image
     return f"({part.get('type')}: {str(url)[:80]})"
-
-
-def _tame(text: str) -> str:
-    """What a model says must not steer the terminal."""
-    return _unsafe.sub("\ufffd", text)

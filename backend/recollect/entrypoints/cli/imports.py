@@ -108,9 +108,9 @@ def print_report(report: dict[str, Any]) -> None:
         say(f"  {counted(report['attachments'], 'attachment')} named in their messages")
     for what, number in report["already"].items():
         if number:
-            say(f"  already there: {number} {what}")
+            say(f"  already there: {what} ({number})")
     for reason, number in sorted(report["left_out"].items()):
         if number:
-            say(f"  left out: {number} {reason}")
+            say(f"  left out: {reason} ({number})")
     if report["messages"] and not report["dry_run"]:
         say("memories are made of them in the background; 'recollect status' says what waits")

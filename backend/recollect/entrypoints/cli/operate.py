@@ -156,7 +156,8 @@ def export(
     if not threads:
         typer.echo("recollect: there is no conversation to export", err=True)
     if to is None:
-        sys.stdout.write(_exported(threads, form))
+        text = _exported(threads, form)
+        sys.stdout.write(render.tame(text) if sys.stdout.isatty() else text)
         return
     files = {to: _exported(threads, form)} if by_ending else _files(to, threads, form)
     if not force and (there := [str(file) for file in files if file.exists()]):

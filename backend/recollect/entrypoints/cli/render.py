@@ -15,6 +15,7 @@ Json = dict[str, Any]
 _TIMES = frozenset({"created", "expires", "last_used", "revoked", "run_at", "updated"})
 _LAST_COLUMN = 20
 """The least width of a last column that wraps: that of a time."""
+_unsafe = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 _UNITS = {"m": 60, "h": 3600, "d": 86_400, "w": 7 * 86_400}
 
 
@@ -48,7 +49,12 @@ def show(found: Json, print_it: Callable[[Json], None], *, as_json: bool) -> Non
 
 
 def say(text: str = "") -> None:
-    sys.stdout.write(text + "\n")
+    sys.stdout.write(tame(text) + "\n")
+
+
+def tame(text: str) -> str:
+    """What somebody or a model said must not steer the terminal."""
+    return _unsafe.sub("\ufffd", text)
 
 
 def counted(number: int, what: str) -> str:
@@ -67,7 +73,7 @@ def print_table(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> Non
 
     console = Console(highlight=False)
     in_pipe = not console.is_terminal and "COLUMNS" not in os.environ
-    texts = [["" if cell is None else str(cell).replace("\t", " ") for cell in row] for row in rows]
+    texts = [["" if cell is None else tame(str(cell)).replace("\t", " ") for cell in row] for row in rows]
     if in_pipe:
         texts = [[" ".join(cell.splitlines()) for cell in row] for row in texts]
     *fixed, last = (max(map(cell_len, column)) for column in zip(columns, *texts, strict=True))

@@ -123,7 +123,10 @@ class HitAnswer(BaseModel):
     score: float
     why: dict[str, float] = Field(description="The parts of the score; they add up to it.")
     message_ids: list[str]
-    thread_id: str | None
+    thread_id: str | None = Field(
+        description="The thread that it is of; null where there are several, or none."
+    )
+    thread_ids: list[str] = Field(description="Every thread that it comes from, the latest first.")
     timestamp: int
     path: str | None = Field(description="The file in the vault; null for a message that is not in it yet.")
     role: str | None
@@ -172,8 +175,10 @@ class SearchAnswer(BaseModel):
         around: Sequence[list[Turn] | None] = found.neighbours or [None] * len(found.hits)
         return cls(
             hits=[
-                _hit(hit, path, turns)
-                for hit, path, turns in zip(found.hits, found.paths, around, strict=True)
+                _hit(hit, thread_ids, path, turns)
+                for hit, thread_ids, path, turns in zip(
+                    found.hits, found.thread_ids, found.paths, around, strict=True
+                )
             ],
             threads=[HitThreadAnswer.of(thread) for thread in found.threads],
             degraded=found.degraded,
@@ -183,7 +188,7 @@ class SearchAnswer(BaseModel):
         )
 
 
-def _hit(hit: Hit, path: str | None, turns: list[Turn] | None) -> HitAnswer:
+def _hit(hit: Hit, thread_ids: list[str], path: str | None, turns: list[Turn] | None) -> HitAnswer:
     row = hit.row
     return HitAnswer(
         id=row.row_id,
@@ -195,6 +200,7 @@ def _hit(hit: Hit, path: str | None, turns: list[Turn] | None) -> HitAnswer:
         said=[each.text for each in hit.said],
         message_ids=hit.message_ids,
         thread_id=row.thread_id or None,
+        thread_ids=thread_ids,
         timestamp=row.timestamp,
         path=path,
         role=row.role or None,

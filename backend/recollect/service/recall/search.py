@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import partial
+from itertools import chain
 from typing import TypeVar
 
 from recollect.domain.access import Caller
@@ -67,6 +68,8 @@ class Found:
 
     hits: list[Hit] = field(default_factory=list)
     paths: list[str | None] = field(default_factory=list)
+    thread_ids: list[list[str]] = field(default_factory=list)
+    """Of each hit: the threads that it comes from, the one that said it last first."""
     threads: list[Thread] = field(default_factory=list)
     """Those that hits are of, if they are wanted."""
     neighbours: list[list[Turn]] = field(default_factory=list)
@@ -139,7 +142,8 @@ class Recall:
                 f"an agent_id alone searches the threads of the user {user_id} alone: name a user_id for another's"
             )
         found.paths = await self._paths(caller.space, user_id, found.hits)
-        named = dict.fromkeys(hit.row.thread_id for hit in found.hits if hit.row.thread_id)
+        found.thread_ids = [_threads_of(hit, ranked) for hit in found.hits]
+        named = dict.fromkeys(chain.from_iterable(found.thread_ids))
         if named and search.with_threads:
             found.threads = await self._threads.some(caller.space, user_id, named)
         left = await self._add_neighbours(caller.space, user_id, search, found)
@@ -350,3 +354,10 @@ def _fitting(turns: Sequence[Turn], position: int, left: int) -> tuple[list[Turn
 
 def _ms(begin: float, end: float) -> float:
     return round((end - begin) * 1000, 2)
+
+
+def _threads_of(hit: Hit, ranked: Ranked) -> list[str]:
+    if not hit.row.is_entry:
+        return [hit.row.thread_id] if hit.row.thread_id else []
+    said = sorted((ranked.view.rows[place] for place in hit.places), key=lambda row: -row.timestamp)
+    return list(dict.fromkeys(row.thread_id for row in said if row.thread_id))

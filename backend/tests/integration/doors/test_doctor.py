@@ -386,3 +386,7 @@ def test_a_home_without_a_server_is_exported_too(tmp_path: Path) -> None:
     assert "Marta moves to Porto" in text
     none = recollect(tmp_path / "home", "export", "--user", "bob")
     assert (none.returncode, none.stdout, "no conversation to export" in none.stderr) == (0, "", True)
+    add = ("add", "a \x1b[31mred\x07 alert", "--session", "t2", "--user", "eve")
+    recollect(tmp_path / "home", *add, settings=QUICK)
+    found = recollect(tmp_path / "home", "search", "alert", "--user", "eve", settings=QUICK).stdout
+    assert "a \ufffd[31mred\ufffd alert" in found, "what was said can't steer the terminal"

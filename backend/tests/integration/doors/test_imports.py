@@ -321,8 +321,8 @@ def test_the_command_finds_out_what_a_file_is(tmp_path: Path) -> None:
     assert (told.returncode, told.stderr) == (0, "")
     assert told.stdout.splitlines() == [
         "Markdown, ChatGPT: 2 conversations, 6 messages, 1 note imported",
-        "  left out: 2 hidden messages",
-        "  left out: 1 my notes/user.json: no conversations",
+        "  left out: hidden messages (2)",
+        "  left out: my notes/user.json: no conversations (1)",
         "memories are made of them in the background; 'recollect status' says what waits",
     ]
     note = home / "vault/default/users/ann/notes/my notes/Trip to Porto.md"

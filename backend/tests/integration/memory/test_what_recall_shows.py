@@ -51,6 +51,20 @@ async def search(home: Home, query: str, **fields: Any) -> list[Json]:
     return hits
 
 
+async def test_a_memory_from_several_chats_names_them_the_latest_first(
+    tmp_path: Path, model: MortalModel
+) -> None:
+    facts = HOMES[0]["facts"]
+    model.control(table=[HOMES[0], {"messages": [["ann", MOVED]], "facts": [[*facts[0][:3], "boxes"]]}])
+    async with remembering(tmp_path, model) as home:
+        for number, text in enumerate((FLAT, MOVED)):
+            messages = said([("user", text)], start=now_ms() - (10 - number) * DAY, prefix=f"m{number}-")
+            await remember(home, f"home{number}", messages, **ANN)
+        await settled(home)
+        (hit,) = await search(home, "Where does Ann live?", types=["facts"])
+    assert (hit["thread_id"], hit["thread_ids"]) == (None, ["home1", "home0"])
+
+
 async def ask(home: Home, thread: str, content: str) -> tuple[list[str], Json]:
     """The lines of memory in the block of a chat turn, without their dates, and the receipt of recall."""
     answer = await home.client.post(f"/api/v1/threads/{thread}/messages", json={**ANN, "content": content})
