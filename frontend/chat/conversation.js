@@ -11,7 +11,7 @@ import { attach, partsOf } from "./attach.js";
 import { threadChanged } from "./changes.js";
 import { Composer } from "./composer.js";
 import { useConversation } from "./conversation_state.js";
-import { keepDraft, useDraft } from "./draft.js";
+import { keepDraft, keepUnsent, takeUnsent, useDraft } from "./draft.js";
 import { FirstRun } from "./first_run.js";
 import { Message } from "./message.js";
 import { ChatOptions } from "./options.js";
@@ -26,21 +26,26 @@ import { Waiting } from "./waiting.js";
 const ENDINGS = { complete: "The answer is complete.", partial: "The answer ended before it was complete.", failed: "No answer came." };
 const TITLE_WAITS_MS = [1500, 4000, 10_000];
 
-/** `onOpened` is called when the first message of a new thread is on its way. */
-export function Conversation({ threadId, isNew, focusTurn, isFirst, onOpened, onMenu }) {
+/** `onOpened` is called when the first message of a new thread is on its way, `onUnsent` when that was never taken and is a draft again. */
+export function Conversation({ threadId, isNew, focusTurn, isFirst, onOpened, onUnsent, onMenu }) {
   const { user } = useSession();
   const talk = useConversation(threadId, user, isNew, focusTurn);
   const [text, setText, images, setImages] = useDraft(user, isNew && !talk.turns.length ? null : threadId);
   useTitle(talk, threadId, user);
 
+  const tree = useRef(talk.tree);
+  tree.current = talk.tree;
   const send = useCallback(async (message) => {
     try {
       await talk.send(message);
+      if (message.typed) keepUnsent(user, threadId);
     } catch (error) {
       if (message.typed) {
+        keepUnsent(user, threadId);
         setText((now) => now || message.content);
         setImages((now) => (now.length ? now : message.images));
         keepDraft(user, isNew ? null : threadId, message.content, message.images); // Somebody may have left this chat meanwhile.
+        if (isNew && !tree.current.parents.size) onUnsent(threadId);
       }
       toast(error);
     }
@@ -48,15 +53,26 @@ export function Conversation({ threadId, isNew, focusTurn, isFirst, onOpened, on
   const say = (content) => {
     setText("");
     setImages([]);
+    keepUnsent(user, threadId, content, images);
     onOpened();
     // Far above the newest turns: it is said after those.
     if (talk.later) talk.toNewest();
     send({ content, images, parts: partsOf(content, images), typed: true, parent: talk.path.length && !talk.later ? talk.end : undefined });
   };
+  useEffect(() => {
+    const isGone = talk.error?.status === 404;
+    if (talk.loading || talk.pending || (talk.error && !isGone)) return;
+    const lost = takeUnsent(user, threadId);
+    if (!lost || talk.turns.some((turn) => turn.role === "user" && turn.content === lost.text)) return;
+    toast("Your message was not sent. Send it again.");
+    setText((now) => now || lost.text);
+    setImages((now) => (now.length ? now : lost.images));
+    if (!isGone) return;
+    keepDraft(user, null, lost.text, lost.images);
+    onUnsent(threadId);
+  }, [talk.loading, talk.error]);
   const bring = (files) => attach(files, images, (image) => setImages((now) => [...now, image]));
   const drop = useDrop(bring, "Drop images to send them");
-  const tree = useRef(talk.tree);
-  tree.current = talk.tree;
   const actions = useMemo(() => ({
     edit: (turn, content) => send({ content, parts: editedParts(turn, content), parent: tree.current.parents.get(turn.turn_id) ?? BEGINNING }),
     again: (turn) => send({ parent: tree.current.parents.get(turn.turn_id) }),
@@ -71,6 +87,7 @@ export function Conversation({ threadId, isNew, focusTurn, isFirst, onOpened, on
     <header class="conversation-head">
       <button class="quiet icon-only drawer-button" aria-label="Chats" onClick=${onMenu}><${Icon} name="menu" /></button>
       ${title && html`<h1>${title}</h1>`}
+      ${talk.thread?.archived && html`<span class="chip">Archived</span>`}
       ${!missing && html`<${ChatOptions} threadId=${threadId} thread=${talk.thread} user=${user} />`}
       ${talk.thread && html`<${ThreadMenu} thread=${talk.thread} />`}
     </header>

@@ -24,6 +24,16 @@ export function keepDraft(user, threadId, text, images) {
   write(names[1], images);
 }
 
+/** A message on its way, until the server has it: a reload may come before that. Without a text: it has arrived, or is a draft again. */
+export const keepUnsent = (user, threadId, text = "", images = []) => write(nameOf(user, threadId, "unsent"), text || images.length ? [{ text, images }] : []);
+
+/** The message that a reload kept from being sent, once. */
+export function takeUnsent(user, threadId) {
+  const [message] = read(nameOf(user, threadId, "unsent")) ?? [];
+  keepUnsent(user, threadId);
+  return message;
+}
+
 const nameOf = (user, threadId, kind) => `recollect.draft ${JSON.stringify([user, threadId, kind])}`;
 
 function read(name) {

@@ -21,6 +21,8 @@ export default function Page({ route }) {
   const opened = useCallback(() => {
     if (threadId === undefined) go("chat", [fresh], {}, { replace: true });
   }, [threadId, fresh]);
+  /** Its first message was never taken: what was written is in the empty chat again. */
+  const unsent = useCallback((id) => id === before.current && go("chat", [], {}, { replace: true }), []);
   const closeDrawer = useCallback(() => setDrawer(false), []);
   const openDrawer = useCallback(() => matchMedia(NARROW).matches && setDrawer(true), []);
   const shown = threadId ?? fresh;
@@ -35,6 +37,7 @@ export default function Page({ route }) {
       focusTurn=${focusTurn}
       isFirst=${threads === 0}
       onOpened=${opened}
+      onUnsent=${unsent}
       onMenu=${() => setDrawer(true)}
     />
   </div>`;

@@ -50,6 +50,8 @@ def test_an_answer_whose_server_is_killed_is_given_when_it_is_back(
     expect(log(page)).to_contain_text(WORDS[3])
     assert grave_problems(page) == []
     assert page.evaluate("document.documentElement.scrollWidth") <= PHONE["width"]
+    told, menu = banner(page).bounding_box(), page.get_by_role("button", name="Chats").bounding_box()
+    assert told and menu and told["y"] + told["height"] <= menu["y"], "the banner covers nothing"
     model.control(answer=ANSWER, only="chat")
     own_site.restart()
     expect(answers(page).get_by_text(ANSWER)).to_be_visible()
@@ -87,6 +89,23 @@ def test_a_message_that_no_server_took_can_be_called_back(own_site: Site, visit:
     own_site.restart()
     expect(banner(page)).to_have_count(0)
     assert own_site.get("threads", user_id="ann")["threads"] == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("end", ["refused", "never answered"])
+def test_a_first_message_that_was_not_taken_is_there_after_a_reload(
+    site: Site, visit: Visits, end: str
+) -> None:
+    page = visit(site, f"reloader, {end}").open("chat")
+    page.route("**/messages", lambda route: route.abort() if end == "refused" else None)
+    say(page, "Are you there?")
+    if end == "refused":
+        expect(page.get_by_role("textbox", name="Message")).to_have_value("Are you there?")
+    else:
+        expect(log(page)).to_contain_text("Are you there?")
+    page.reload()
+    expect(page.get_by_role("textbox", name="Message")).to_have_value("Are you there?")
+    expect(page.get_by_text("This chat is not here")).to_have_count(0)
 
 
 @pytest.mark.slow
