@@ -44,7 +44,7 @@ def asks_in_a_new_chat(page: Page) -> None:
     page.keyboard.press("Enter")
     page.get_by_text(answer).wait_for()
     page.get_by_role("button", name="used").click()
-    page.get_by_text("Said 26 Apr").first.wait_for()
+    page.get_by_text("Said 15 Apr").first.wait_for()
     page.get_by_role("article").first.evaluate("element => element.scrollIntoView({block: 'start'})")
 
 

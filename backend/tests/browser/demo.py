@@ -83,8 +83,8 @@ TODAY: tuple[tuple[str, str], ...] = (
     ("Yes, remind me about Rex. And what did I say about tea?", "That you like herbal tea, and drink no coffee after midnight."),
 )  # fmt: skip
 RECALLED = (
-    "What did I say about tea and coffee?",
-    "You like herbal tea, and you drink no coffee after midnight, because of the night shifts.",
+    "What could I grow on my balcony?",
+    "Tomatoes: you like them, and the balcony faces south. Hang the pots high, or Rex eats them.",
 )
 CHAT = "lisbon"
 LAST_ANSWER = f"t-{2 * len(TODAY)}"

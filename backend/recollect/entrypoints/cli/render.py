@@ -142,7 +142,7 @@ def print_verification(result: Json) -> None:
     ]
     print_table(columns, rows)
     say()
-    say(f"{result['threads']} threads, {result['parts']} transcript files")
+    say(f"{counted(result['threads'], 'thread')}, {counted(result['parts'], 'transcript file')}")
     if result["pending"] or result["pending_files"]:
         say(
             f"still to be written: {result['pending']} turns, {result['pending_files']} files to bring up to date"

@@ -21,7 +21,7 @@ from tests.searching import with_model
 REPOSITORY = Path(__file__).parents[4]
 README = (REPOSITORY / "README.md").read_text(encoding="utf-8")
 BLOCKS = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-COMMAND = re.compile(r"^(curl|cat|\.venv/bin/recollect) ")
+COMMAND = re.compile(r"^(curl|cat|recollect) ")
 
 
 @pytest.fixture(scope="module")
@@ -35,10 +35,10 @@ def shell(server: Server, command: str) -> str:
     """Run as a person would, but for the server's port and the home's place."""
     for written, here in {
         "http://127.0.0.1:8600": server.address,
-        ".venv/bin/recollect": f"{shlex.quote(sys.executable)} -m recollect",
         "~/.recollect": shlex.quote(str(server.home)),
     }.items():
         command = command.replace(written, here)
+    command = re.sub("^recollect ", f"{shlex.quote(sys.executable)} -m recollect ", command)
     ran = subprocess.run(
         ["bash", "-euo", "pipefail", "-c", command],
         env={**environment(server.home), "COLUMNS": "120"}, capture_output=True, text=True, timeout=60, check=False,
@@ -54,7 +54,7 @@ def examples() -> list[tuple[str, str | None]]:
     found: list[tuple[str, str | None]] = []
     for text in blocks:
         if COMMAND.match(text):
-            found += [(line, None) for line in re.split(r"\n(?=curl|cat|\.venv)", text.strip())]
+            found += [(line, None) for line in re.split(r"\n(?=curl|cat|recollect)", text.strip())]
         else:
             found[-1] = (found[-1][0], text.strip())
     return found
