@@ -101,7 +101,9 @@ def test_a_chat_is_archived_found_and_brought_back(site: Site, visit: Visits) ->
     page.get_by_role("button", name="Archived", exact=True).click()
     expect(chats.get_by_role("link")).to_have_count(1)
     chats.get_by_role("link").click()
-    expect(page.get_by_role("region", name="Conversation").get_by_text("Archived", exact=True)).to_be_visible()
+    expect(
+        page.get_by_role("region", name="Conversation").get_by_text("Archived", exact=True)
+    ).to_be_visible()
     assert grave_problems(page) == []
     chats.get_by_role("button", name="Actions for Put away").click()
     page.get_by_role("menuitem", name="Unarchive").click()

@@ -51,7 +51,9 @@ def test_an_answer_whose_server_is_killed_is_given_when_it_is_back(
     assert grave_problems(page) == []
     assert page.evaluate("document.documentElement.scrollWidth") <= PHONE["width"]
     told, menu = banner(page).bounding_box(), page.get_by_role("button", name="Chats").bounding_box()
-    assert told and menu and told["y"] + told["height"] <= menu["y"], "the banner covers nothing"
+    assert told is not None
+    assert menu is not None
+    assert told["y"] + told["height"] <= menu["y"], "the banner covers nothing"
     model.control(answer=ANSWER, only="chat")
     own_site.restart()
     expect(answers(page).get_by_text(ANSWER)).to_be_visible()
