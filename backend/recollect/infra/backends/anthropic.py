@@ -21,6 +21,8 @@ from recollect.infra.backends.dialect import (
     text_or_none,
 )
 
+UNTITLED = "document.pdf"
+"""The name of a file that was given none."""
 VERSION = "2023-06-01"
 DEFAULT_MAX_TOKENS = 4096
 _inline_file = re.compile(r"data:(application/pdf);base64,(.*)", re.DOTALL).fullmatch
@@ -191,7 +193,10 @@ def _block(part: JsonObject) -> JsonObject | None:
         return {"type": "image", "source": source}
     file = dict_of(part.get("file"))
     if part.get("type") == "file" and (found := _inline_file(str(file.get("file_data")))):
-        return {"type": "document", "source": {"type": "base64", "media_type": found[1], "data": found[2]}}
+        source = {"type": "base64", "media_type": found[1], "data": found[2]}
+        title = file.get("filename")
+        titled = {} if title in (None, UNTITLED) else {"title": str(title)}
+        return {"type": "document", "source": source, **titled}
     text = part.get("text")
     return {"type": "text", "text": str(text)} if text else None  # An empty block is refused.
 

@@ -231,6 +231,23 @@ def test_pictures_and_documents_reach_the_model(client: Anthropic, engine: Stand
         ask(client, [says([inside])])
 
 
+def test_a_pdf_reaches_anthropic_as_it_was_given(tmp_path: Path) -> None:
+    pdf: Json = {"type": "base64", "media_type": "application/pdf", "data": "JVBERi0xLjQK"}
+    given: list[Json] = [
+        {"type": "document", "source": pdf, "title": "The lease"},
+        {"type": "document", "source": pdf},
+        {"type": "text", "text": "When does it end?"},
+    ]
+    with StandInEngine("anthropic") as engine, StandInEngine("vllm") as tasks:
+        settings = with_backend(engine.base_url, TASKS__BASE_URL=tasks.base_url, LLM__KIND="anthropic")
+        with Server(tmp_path / "home", settings) as server, anthropic_client(server.address) as client:
+            ask(client, [says(given)])
+            ask(client, [says(given), {"role": "assistant", "content": "In May."}, says("Sure?")])
+            sent = [chat["messages"][0]["content"] for chat in engine.chats()]
+    shown = [[block for block in blocks if block["type"] == "document"] for blocks in sent]
+    assert [each for each in shown if each] == [given[:2]] * 2
+
+
 def test_a_session_is_a_thread_whatever_it_is_named_by(client: Anthropic, server: Server, user: str) -> None:
     ask(client, "one", tools=[WEATHER], extra_headers={"X-Claude-Code-Session-Id": "session-1"})
     ask(client, "two", metadata={"user_id": json.dumps({"device_id": "x", "session_id": "session-2"})})

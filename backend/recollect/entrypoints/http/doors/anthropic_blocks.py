@@ -11,6 +11,7 @@ from recollect.domain.llm import signed_thoughts, with_thoughts, without_control
 from recollect.domain.model import JsonObject, NewTurn
 from recollect.entrypoints.http.requests import MAX_TEXT
 from recollect.errors import InvalidInput, TooLarge
+from recollect.infra.backends.anthropic import UNTITLED
 from recollect.infra.backends.dialect import arguments_of
 
 
@@ -164,7 +165,7 @@ def _parts(block: JsonObject, where: str) -> list[JsonObject]:
             "source": {"type": "base64", "media_type": "application/pdf" as kind, "data": str(data)},
         }:
             name = block.get("title")
-            name = name if isinstance(name, str) and name else "document.pdf"
+            name = name if isinstance(name, str) and name else UNTITLED
             return [{"type": "file", "file": {"filename": name, "file_data": f"data:{kind};base64,{data}"}}]
         case {"type": "document", "source": {"type": "content", "content": list(within)}}:
             return _within(within, f"{where}.source.content")
