@@ -240,11 +240,13 @@ class SqlEntryStore(QueueingStore):
 
     async def last_changes(self, space: str, entry_ids: Sequence[str]) -> dict[str, int]:
         """When each of these entries was made or changed the last time."""
-        found = await self._database.read(
-            "SELECT entry_id, updated FROM entries WHERE space = ? AND entry_id IN (SELECT value FROM json_each(?))",
+        found = await self._database.one(
+            "SELECT json_group_object(entry_id, updated) AS told FROM entries"
+            " WHERE space = ? AND entry_id IN (SELECT value FROM json_each(?))",
             (space, json.dumps(entry_ids)),
         )
-        return {row["entry_id"]: row["updated"] for row in found}
+        told: dict[str, int] = json.loads(found["told"]) if found else {}
+        return told
 
     async def apply(self, change: EntryChange) -> None:
         """All of it or nothing. An entry's revision must be the one that is stored, else Conflict.

@@ -1,5 +1,6 @@
 """mem0's client, over a user's memories: the paths of its platform, and those of the server that people host themselves."""
 
+import asyncio
 import hashlib
 import secrets
 from collections.abc import Sequence
@@ -44,9 +45,11 @@ _METADATA = "mem0"
 
 
 async def _rows(asking: Asking, found: Sequence[KnownEntry]) -> list[JsonObject]:
-    kept = await memories.kept_beside(asking, found, _METADATA)
     ids = [known.entry_id for known in found]
-    changed = await asking.home.entry_store.last_changes(asking.caller.space, ids)
+    kept, changed = await asyncio.gather(
+        memories.kept_beside(asking, found, _METADATA),
+        asking.home.entry_store.last_changes(asking.caller.space, ids),
+    )
     owners = [await memories.owner_of(asking, known) for known in found]
     return [
         _row(owner, known, kept.get(known.entry_id, {}), changed.get(known.entry_id, known.said))
