@@ -45,16 +45,16 @@ _METADATA = "mem0"
 
 
 async def _rows(asking: Asking, found: Sequence[KnownEntry]) -> list[JsonObject]:
-    ids = [known.entry_id for known in found]
+    last_changes = asking.home.entry_store.last_changes
     kept, changed = await asyncio.gather(
         memories.kept_beside(asking, found, _METADATA),
-        asking.home.entry_store.last_changes(asking.caller.space, ids),
+        last_changes(asking.caller.space, [known.entry_id for known in found]),
     )
-    owners = [await memories.owner_of(asking, known) for known in found]
-    return [
-        _row(owner, known, kept.get(known.entry_id, {}), changed.get(known.entry_id, known.said))
-        for owner, known in zip(owners, found, strict=True)
-    ]
+    rows = []
+    for known in found:
+        owner, metadata = await memories.owner_of(asking, known), kept.get(known.entry_id, {})
+        rows.append(_row(owner, known, metadata, changed.get(known.entry_id, known.said)))
+    return rows
 
 
 def _row(owner: str | None, known: KnownEntry, metadata: JsonObject, changed: int) -> JsonObject:
@@ -398,5 +398,5 @@ for _path in ("/v1/exports/", "/v1/exports/get/", "/v1/summary/", "/v1/feedback/
     @router.post(_path)
     async def refuse(_home: Home, _caller: Calling) -> JsonObject:
         raise InvalidInput(
-            "Recollect has no exports, summaries, feedback, reset or configuration at mem0's door: see docs/clients.md"
+            "Recollect has no exports, summaries, feedback, reset or configuration at mem0's door"
         )
