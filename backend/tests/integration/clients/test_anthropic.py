@@ -241,8 +241,8 @@ def test_a_pdf_reaches_anthropic_as_it_was_given(tmp_path: Path) -> None:
     with StandInEngine("anthropic") as engine, StandInEngine("vllm") as tasks:
         settings = with_backend(engine.base_url, TASKS__BASE_URL=tasks.base_url, LLM__KIND="anthropic")
         with Server(tmp_path / "home", settings) as server, anthropic_client(server.address) as client:
-            ask(client, [says(given)])
-            ask(client, [says(given), {"role": "assistant", "content": "In May."}, says("Sure?")])
+            answer = text_of(ask(client, [says(given)]))
+            ask(client, [says(given), {"role": "assistant", "content": answer}, says("Sure?")])
             sent = [chat["messages"][0]["content"] for chat in engine.chats()]
     shown = [[block for block in blocks if block["type"] == "document"] for blocks in sent]
     assert [each for each in shown if each] == [given[:2]] * 2

@@ -397,6 +397,4 @@ for _path in ("/v1/exports/", "/v1/exports/get/", "/v1/summary/", "/v1/feedback/
 
     @router.post(_path)
     async def refuse(_home: Home, _caller: Calling) -> JsonObject:
-        raise InvalidInput(
-            "Recollect has no exports, summaries, feedback, reset or configuration at mem0's door"
-        )
+        raise InvalidInput("Recollect has no exports, summaries, feedback, reset or configuration here")
