@@ -70,6 +70,7 @@ function Hit({ hit, chat, byMeaning, section, query, chosen }) {
       <span class="row-head">
         <span class="chip">${typeName(hit.type)}</span>
         ${isSaid(hit) && html`<span class="muted">${hit.sender_id}</span>`}
+        ${hit.about && hit.about !== "user" && html`<span class="muted">${hit.about}</span>`}
         <time class="row-time" datetime=${new Date(hit.timestamp).toISOString()} title=${fullTime(hit.timestamp)}>${shortDay(hit.timestamp)}${hit.until ? ` until ${shortDay(hit.until)}` : ""}</time>
       </span>
       <span class="hit-text">${[hit.text, ...hit.said].join("\n")}</span>

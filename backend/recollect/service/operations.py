@@ -8,7 +8,8 @@ from pathlib import Path
 from recollect.domain.access import Caller
 from recollect.domain.job import WRITES_FILES, Job, JobState
 from recollect.domain.llm import BackendFacts
-from recollect.errors import ModelUnavailable, NotFound, Refused, StorageUnavailable, Unavailable
+from recollect.domain.markdown.front_matter import write_time
+from recollect.errors import Conflict, ModelUnavailable, NotFound, Refused, StorageUnavailable, Unavailable
 from recollect.infra.archive import pack, unpack
 from recollect.infra.backends.client import HttpBackend
 from recollect.infra.backends.configured import AnyBackend, Backends
@@ -126,6 +127,9 @@ async def retry_job(jobs: JobEngine, rests: Rests, caller: Caller, job_id: int) 
     job = await jobs.get(job_id)
     if job is None or not _may_see(caller, job):
         raise NotFound(f"there is no job {job_id}")
+    if job.state != "dead":
+        doing = "runs now" if job.state == "running" else f"waits to run at {write_time(job.run_at)}"
+        raise Conflict(f"job {job_id} {doing}; only dead jobs can be retried")
     rests.end_all()
     return await jobs.retry(job_id)
 

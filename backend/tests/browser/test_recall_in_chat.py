@@ -1,11 +1,12 @@
 """What one conversation said is recalled in another, with its sources; corrections reach the next prompt."""
 
 import re
+import time
 
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
-from tests.browser.site import Site, Visits
+from tests.browser.site import MAY_8, MINUTE, Site, Visits
 from tests.processes import wait_until
 
 
@@ -53,6 +54,33 @@ def test_an_edited_memory_is_in_the_next_prompt_as_corrected(site: Site, visit: 
     page.goto(chat)
     ask(page, "And where do I live now?")
     expect(context_of_the_last_answer(page)).to_contain_text("cora lives in Madrid.")
+
+
+@pytest.mark.slow
+def test_a_correction_on_the_page_holds_until_a_later_message_says_otherwise(
+    site: Site, visit: Visits
+) -> None:
+    site.remember("dora", "dora-1", "I live in Vienna.")
+    page = visit(site, "dora").open("memory", "entries", site.facts("dora")["dora lives in Vienna."])
+    page.get_by_role("button", name="Edit", exact=True).click()
+    page.get_by_label("Text").fill("dora lives in Madrid.")
+    page.get_by_role("button", name="Save").click()
+    corrected = page.get_by_role("article", name="dora lives in Madrid.")
+    expect(corrected.get_by_text("edited by a person")).to_be_visible()
+
+    def profile() -> list[str]:
+        return [each["text"] for each in site.get("users/dora/profile")["entries"]]
+
+    site.remember("dora", "dora-2", "I live in Oslo.", at=MAY_8 + 60 * MINUTE)
+    page.reload()
+    expect(corrected).to_be_visible()
+    expect(page.get_by_text("Superseded by")).to_have_count(0)
+    assert profile() == ["dora lives in Madrid."]
+    site.remember("dora", "dora-3", "I live in Rome.", at=int(time.time() * 1000) + MINUTE)
+    page.reload()
+    expect(corrected).to_contain_text("Superseded by")
+    expect(corrected.get_by_role("link", name="dora lives in Rome.")).to_be_visible()
+    wait_until(lambda: profile() == ["dora lives in Rome."], "the profile has the later word")
 
 
 @pytest.mark.slow

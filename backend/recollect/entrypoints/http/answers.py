@@ -140,6 +140,9 @@ class HitAnswer(BaseModel):
         description="When a memory ceases to hold, or when what was made of a message did; null where nothing says so."
     )
     superseded_by: str | None = Field(description="The memory that holds instead.")
+    about: str | None = Field(
+        description="Whom a memory is about, by name and relation; `user` is its owner. Null where it does not say so."
+    )
     repeated: int = Field(
         description="How many other texts say the same; of these, 20 at most are named in `message_ids`."
     )
@@ -210,6 +213,7 @@ def _hit(hit: Hit, thread_ids: list[str], path: str | None, turns: list[Turn] | 
         embedded=hit.embedded,
         until=hit.until or None,
         superseded_by=row.superseded_by or None,
+        about=row.subject or None,
         neighbours=None if turns is None else [TurnAnswer.of(turn) for turn in turns],
     )
 

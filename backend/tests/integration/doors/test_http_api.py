@@ -182,6 +182,8 @@ class TestOperations:
         async with home.app.jobs.paused():
             await home.add("t1", "one")
             listed = (await home.client.get("/api/v1/jobs", params={"state": "queued"})).json()["jobs"]
+            retried = await home.client.post(f"/api/v1/jobs/{listed[0]['job_id']}/retry")
+        assert (retried.status_code, "waits to run at" in error_of(retried)["message"]) == (409, True)
         assert {(job["kind"], job["thread_id"], job["state"], job["attempts"]) for job in listed} == {
             ("boundary", "t1", "queued", 0),
             ("transcribe", "t1", "queued", 0),

@@ -68,7 +68,7 @@ async def get_jobs(
     return answers.JobsAnswer(jobs=page, **answers.next_page(found, limit, lambda job: job.job_id))
 
 
-@router.post("/api/v1/jobs/{job_id}/retry", responses=documented(404))
+@router.post("/api/v1/jobs/{job_id}/retry", responses=documented(404, 409))
 async def retry(
     home: Home, caller: Calling, job_id: Annotated[int, Path(ge=0, le=LARGEST_ID)]
 ) -> answers.JobAnswer:
