@@ -26,9 +26,11 @@ class RecollectStorage:
         self._texts: dict[tuple[float, ...], str] = {}
 
     def embed(self, texts: list[str]) -> list[list[float]]:
-        """Vectors of Recollect's own embedder, which needs no model key."""
-        body = {"model": "recollect", "input": texts}
-        data = self._client.post("/v1/embeddings", json=body).raise_for_status().json()["data"]
+        """Vectors of Recollect's own embedder, which needs no model key. Raises RuntimeError where there is none."""
+        answer = self._client.post("/v1/embeddings", json={"model": "recollect", "input": texts})
+        if answer.is_error:
+            raise RuntimeError(answer.json()["error"]["message"])
+        data = answer.raise_for_status().json()["data"]
         vectors = [[float(number) for number in each["embedding"]] for each in data]
         self._texts |= dict(zip(map(tuple, vectors), texts, strict=True))
         while len(self._texts) > 1000:
@@ -187,5 +189,9 @@ if __name__ == "__main__":
     print(storage.get_record("demo"))
     print("scopes:", storage.list_scopes("/demo"))
     time.sleep(2)  # Search finds it after a moment.
-    for found, score in storage.search(storage.embed(["Where does Marta live?"])[0], "/demo"):
+    try:
+        question = storage.embed(["Where does Marta live?"])[0]
+    except RuntimeError as error:
+        raise SystemExit(f"CrewAI's memory needs an embedding model: {error}") from None
+    for found, score in storage.search(question, "/demo"):
         print("found:", found.content, round(score, 2))

@@ -67,7 +67,10 @@ RULES = (
     Rule("POST /v1/responses/[^/]+/cancel", (WRITE,), stores=False),
     Rule("(?:GET|HEAD) /v1/(?:responses|conversations)/.*", (READ,), _READ),
     Rule("POST /v1/conversations/[^/]+", (READ, WRITE), _CHANGED),
-    Rule("POST /v1/(?:embeddings|completions|messages/count_tokens)", (READ,)),
+    Rule(
+        "POST /v1/(?:embeddings|completions|messages/count_tokens|responses/(?:input_tokens|compact))",
+        (READ,),
+    ),
     Rule("POST /api/v1/threads/[^/]+/messages", (READ, WRITE), _CHATTED),
     Rule("POST /api/v1/memory/search", (READ,), _READ),
     Rule("(?:GET|HEAD) /api/v1/(?:memory|threads|users)(?:/.*)?", (READ,), _READ),

@@ -184,8 +184,13 @@ def speaks_openai(path: str) -> bool:
     return path == ROOT or path.startswith(f"{ROOT}/")
 
 
-def in_shape_of(path: str, body: JsonObject, status: int) -> tuple[JsonObject, int]:
-    """A native error's body and status, in the shape of the door at which it is told."""
+def in_shape_of(
+    path: str, body: JsonObject, status: int, *, to_anthropic: bool = False
+) -> tuple[JsonObject, int]:
+    """A native error's body and status, in the shape of the door at which it is told.
+
+    `to_anthropic`: it is Anthropic's client that asks, where both have the same path.
+    """
     if path == MCP:
         return mcp_body(body, status), status
     if speaks_anthropic(path):
@@ -197,7 +202,9 @@ def in_shape_of(path: str, body: JsonObject, status: int) -> tuple[JsonObject, i
         return {"error": body["error"]["message"], "details": body["error"].get("field")}, status
     if speaks_mem0(path):
         return {"detail": body["error"]["message"]}, status
-    return openai_body(body, status) if speaks_openai(path) else (body, status)
+    if not speaks_openai(path):
+        return body, status
+    return anthropic_body(body, status) if to_anthropic else openai_body(body, status)
 
 
 def for_either_door(render: Render) -> Render:
@@ -206,7 +213,8 @@ def for_either_door(render: Render) -> Render:
     async def told(request: Request, error: Exception) -> JSONResponse:
         native, path = await render(request, error), request.scope["path"]
         body = json.loads(bytes(native.body))
-        shaped, status = in_shape_of(path, body, native.status_code)
+        to_anthropic = ANTHROPICS_HEADER in request.headers
+        shaped, status = in_shape_of(path, body, native.status_code, to_anthropic=to_anthropic)
         if shaped is body:
             return native
         headers = {name: value for name, value in native.headers.items() if name in _KEPT_HEADERS}
@@ -235,6 +243,8 @@ def openai_body(native: JsonObject, status: int) -> tuple[JsonObject, int]:
 
 
 ANTHROPIC = f"{ROOT}/messages"
+ANTHROPICS_HEADER = "anthropic-version"
+"""Its clients always send it."""
 _ANTHROPIC_KINDS = {
     401: "authentication_error",
     403: "permission_error",

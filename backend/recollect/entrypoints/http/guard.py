@@ -22,8 +22,8 @@ SLASH_IN_ID = "\x00"
 CLIENT_GONE = 499
 """In the log alone: there is nobody left to answer."""
 _CHAT = re.compile(
-    rb"/v1/chat/completions|/v1/responses|/v1/conversations(?:/[^/]+/items)?|/v1/messages(?:/count_tokens)?"
-    rb"|/api/v1/threads/[^/]+/messages"
+    rb"/v1/chat/completions|/v1/responses(?:/input_tokens)?|/v1/conversations(?:/[^/]+/items)?"
+    rb"|/v1/messages(?:/count_tokens)?|/api/v1/threads/[^/]+/messages"
 )
 PROTECTION = (
     (b"x-content-type-options", b"nosniff"),

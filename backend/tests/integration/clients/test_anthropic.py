@@ -313,6 +313,10 @@ def test_tokens_are_counted_and_models_listed(client: Anthropic) -> None:
     assert 0 < few.input_tokens < many.input_tokens
     assert "recollect" in [model.id for model in client.models.list(limit=5)]
     assert client.models.retrieve("recollect").id == "recollect"
+    with pytest.raises(anthropic.NotFoundError) as missing:
+        client.models.retrieve("nope")
+    told: Any = missing.value.body
+    assert (told["type"], told["error"]["type"]) == ("error", "not_found_error")
 
 
 @pytest.mark.parametrize(

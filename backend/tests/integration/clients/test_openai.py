@@ -118,6 +118,17 @@ def test_a_response_is_a_turn_of_a_thread(client: OpenAI, server: Server, user: 
     assert asked.content[0].text == "hello"
 
 
+def test_input_tokens_are_counted_and_nothing_is_stored(client: OpenAI, server: Server, user: str) -> None:
+    few = client.responses.input_tokens.count(model="recollect", input="hello")
+    more: Json = {"input": "hello", "instructions": "Be brief.", "tools": [WEATHER]}
+    many = client.responses.input_tokens.count(model="recollect", **more)
+    assert few.object == "response.input_tokens"
+    assert 0 < few.input_tokens < many.input_tokens
+    assert threads_of(server, user) == []
+    with pytest.raises(openai.NotFoundError, match="not served"):
+        client.responses.compact(model="recollect", input="hello")
+
+
 def test_a_stream_has_openais_events_in_their_order(client: OpenAI, server: Server) -> None:
     events = events_of(client, server, "one two three", instructions="Be brief.")
     assert kinds(events) == [

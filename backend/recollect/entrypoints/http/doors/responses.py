@@ -1,6 +1,7 @@
 """OpenAI's Responses: a response is one chat turn of a thread."""
 
 import asyncio
+import json
 from dataclasses import replace
 from functools import partial
 from typing import Annotated, Any
@@ -30,6 +31,7 @@ from recollect.entrypoints.http.routes.chat import STOP_SECONDS
 from recollect.entrypoints.http.routes.openai import asking_of, headers, told_error
 from recollect.entrypoints.http.sse import WhileConnected
 from recollect.errors import InvalidInput, NotFound
+from recollect.service.chat.context_builder import prompt_tokens
 from recollect.service.chat.history_matching import ResentHistory
 from recollect.service.chat.stream import LiveTurn
 from recollect.service.forget import forget
@@ -54,6 +56,11 @@ class ResponseAnswer(BaseModel):
     object: str
     status: str
     output: list[dict[str, Any]]
+
+
+class InputTokensAnswer(BaseModel):
+    object: str = "response.input_tokens"
+    input_tokens: int
 
 
 class ItemsAnswer(BaseModel):
@@ -97,6 +104,37 @@ router.add_api_route(
     dependencies=[Depends(headers)],
     route_class_override=DirectRoute,
 )
+
+
+async def count_input_tokens(
+    home: Home, caller: Calling, body: ResponseBody, request: Request
+) -> InputTokensAnswer:
+    """About how many tokens the input, the instructions and the tools have. Nothing is stored."""
+    user_id = caller.acting_for(*body.named_users()) or DEFAULT_USER
+    note(request, user=user_id)
+    backend, model = await chosen_model(home.talking.backends, body.model)
+    asking = asking_of(request, user_id, home.settings.thread_headers)
+    body = await _with_items(home, ThreadRef(caller.space, user_id, ""), body)
+    resent = await asyncio.to_thread(body.resent, asking, backend, model, home.clock())
+    tools = [{"role": "system", "content": json.dumps(tool)} for tool in body.tools or ()]
+    messages = [*tools, *_instructing(resent.request), *_in_words(resent.messages)]
+    return InputTokensAnswer(input_tokens=await prompt_tokens(home.talking.backends.get(backend), messages))
+
+
+router.add_api_route(
+    "/responses/input_tokens",
+    count_input_tokens,
+    methods=["POST"],
+    response_model=InputTokensAnswer,
+    responses=errors.documented_for_openai(),
+    route_class_override=DirectRoute,
+)
+
+
+@router.post("/responses/compact", responses=errors.documented_for_openai())
+async def compact(caller: Calling) -> ResponseAnswer:
+    """Refused: a thread is cut to the model's window by itself."""
+    raise NotFound("/v1/responses/compact is not served: a thread is cut to the model's window by itself")
 
 
 async def _with_items(home: Home, owner: ThreadRef, body: ResponseBody) -> ResponseBody:
