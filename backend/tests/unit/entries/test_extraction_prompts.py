@@ -260,7 +260,7 @@ def test_the_examples_in_the_prompt_of_a_memcell_would_be_kept() -> None:
     examples = re.findall(
         r'^- ((?:f\d).*?)?\[(\d)\] \S+ (\w+): "(.*?)" → (.*)$', shipped("memcell"), re.MULTILINE
     )
-    assert len(examples) == 7
+    assert len(examples) == 6
     for known, number, sender, text, answer in examples:
         turns = [turn_of(place, "user", text, sender=sender) for place in range(1, int(number) + 1)]
         whole = answer if "facts" in answer else f'{{"facts": [{answer}]}}'
