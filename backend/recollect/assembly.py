@@ -192,7 +192,9 @@ class Assembly:
         self.people = SqlPresetStore(self.database, clock=clock, on_due=self.jobs.notify)
         self.tuning = LiveTuning(settings)
         self.cells = SqlCellStore(self.database, clock=clock, schedule=schedule, on_due=self.jobs.notify)
-        self.quiet_threads = QuietThreads(self.cells, clock=clock)
+        self.quiet_threads = QuietThreads(
+            self.cells, clock=clock, quiet_seconds=settings.memorize.quiet_seconds
+        )
         self.cell_texts = SqlCellTexts(self.database)
         self.entry_store = SqlEntryStore(self.database, clock=clock, on_due=self.jobs.notify)
         self.entry_file_store = SqlEntryFileStore(self.database, clock=clock, on_due=self.jobs.notify)

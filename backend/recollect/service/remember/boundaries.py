@@ -121,7 +121,8 @@ async def what_waits(threads: SqlThreadStore, append: Append) -> Waiting | None:
         return None
 
 
-_EVERY_SECONDS = 1.0
+_LEAST_SECONDS, _MOST_SECONDS, _SHARE = 0.2, 5.0, 0.1
+"""How often threads are looked at: after this share of the time that they have to be quiet, within these bounds."""
 _AT_ONCE = 100
 
 
@@ -131,9 +132,10 @@ class QuietThreads(BackgroundLoop):
     Else whoever begins a new thread for every conversation would have no memory of how any of them ended.
     """
 
-    def __init__(self, cells: SqlCellStore, *, clock: Clock) -> None:
+    def __init__(self, cells: SqlCellStore, *, clock: Clock, quiet_seconds: float) -> None:
         self._cells = cells
         self._clock = clock
+        self._every_seconds = min(_MOST_SECONDS, max(_LEAST_SECONDS, _SHARE * quiet_seconds))
 
     async def close_quiet(self) -> int:
         """Queue the closing of those whose time has come; returns how many these are."""
@@ -141,7 +143,7 @@ class QuietThreads(BackgroundLoop):
 
     async def _run(self) -> None:
         while True:
-            await asyncio.sleep(_EVERY_SECONDS)
+            await asyncio.sleep(self._every_seconds)
             try:
                 await self.close_quiet()
             except Unavailable as error:

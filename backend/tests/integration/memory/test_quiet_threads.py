@@ -16,7 +16,7 @@ AT_ONCE = {"pause_seconds": 0.05}
 
 async def pass_over(home: Home, minutes: int) -> int:
     """What a look at the buffers closes after so long."""
-    quiet = QuietThreads(home.app.cells, clock=lambda: home.app.clock() + minutes * MINUTE)
+    quiet = QuietThreads(home.app.cells, clock=lambda: home.app.clock() + minutes * MINUTE, quiet_seconds=300)
     closed = await quiet.close_quiet()
     await home.drain()
     return closed
