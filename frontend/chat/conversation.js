@@ -15,7 +15,7 @@ import { keepDraft, keepUnsent, takeUnsent, useDraft } from "./draft.js";
 import { FirstRun } from "./first_run.js";
 import { Message } from "./message.js";
 import { ChatOptions } from "./options.js";
-import { editedParts, hasImages, Parts } from "./parts.js";
+import { editedParts, hasImages, Parts, wordsOf } from "./parts.js";
 import { useScrolling } from "./scrolling.js";
 import { ThreadMenu } from "./thread_list.js";
 import { threadName } from "./thread_name.js";
@@ -63,7 +63,7 @@ export function Conversation({ threadId, isNew, focusTurn, isFirst, onOpened, on
     const isGone = talk.error?.status === 404;
     if (talk.loading || talk.pending || (talk.error && !isGone)) return;
     const lost = takeUnsent(user, threadId);
-    if (!lost || talk.turns.some((turn) => turn.role === "user" && turn.content === lost.text)) return;
+    if (!lost || talk.turns.some((turn) => turn.role === "user" && wordsOf(turn) === lost.text)) return;
     toast("Your message was not sent. Send it again.");
     setText((now) => now || lost.text);
     setImages((now) => (now.length ? now : lost.images));
@@ -72,7 +72,7 @@ export function Conversation({ threadId, isNew, focusTurn, isFirst, onOpened, on
     onUnsent(threadId);
   }, [talk.loading, talk.error]);
   const bring = (files) => attach(files, images, (image) => setImages((now) => [...now, image]));
-  const drop = useDrop(bring, "Drop images to send them");
+  const drop = useDrop(bring, "Drop files to send them");
   const actions = useMemo(() => ({
     edit: (turn, content) => send({ content, parts: editedParts(turn, content), parent: tree.current.parents.get(turn.turn_id) ?? BEGINNING }),
     again: (turn) => send({ parent: tree.current.parents.get(turn.turn_id) }),

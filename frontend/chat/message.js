@@ -10,7 +10,7 @@ import { ForgetMessageDialog } from "./forget.js";
 import { Meter } from "./meter.js";
 import { Parts, wordsOf } from "./parts.js";
 import { isOpen } from "./turns.js";
-import { UsedMemories } from "./used_memories.js";
+import { UsedMemories, UsedSources } from "./used_memories.js";
 
 const SPEAKERS = { user: "You", assistant: "Assistant", system: "System", tool: "Tool" };
 
@@ -71,6 +71,7 @@ function Foot({ turn, threadId, receipt, versions, actions, busy, onEdit }) {
       ${turn.role === "user" && html`<time class="muted" datetime=${new Date(turn.timestamp).toISOString()} title=${fullTime(turn.timestamp)}>${shortTime(turn.timestamp)}</time>`}
     </footer>
     ${forgetting && html`<${ForgetMessageDialog} threadId=${threadId} turn=${turn} onForgotten=${actions.forgotten} onClose=${() => setForgetting(false)} />`}
+    <${UsedSources} sources=${receipt?.sources ?? []} />
     ${shown && html`<${UsedMemories} memories=${memories} />`}`;
 }
 

@@ -11,8 +11,14 @@ const INLINE = /^data:image\/(png|jpe?g|gif|webp);base64,/;
 
 const isText = (part) => part.type === "text";
 
+/** A file or a result of a program: the content names it, too. */
+const isSource = (part) => part.type === "file" || part.type === "context";
+
 /** What a turn says in words, also where only its parts do. */
-export const wordsOf = ({ content, parts }) => content || (parts ?? []).filter(isText).map((part) => part.text).join("\n");
+export function wordsOf({ content, parts }) {
+  const words = (parts ?? []).filter(isText).map((part) => part.text).join("\n");
+  return (parts ?? []).some(isSource) ? words : content || words;
+}
 
 export const hasImages = ({ parts }) => (parts ?? []).some((part) => part.type === "image_url");
 
@@ -30,7 +36,7 @@ export function Parts({ threadId, parts }) {
 }
 
 function Part({ threadId, part }) {
-  if (part.type !== "image_url") return html`<${Chip} text=${part.type} />`;
+  if (part.type !== "image_url") return html`<${Chip} text=${part.file?.filename ?? part.context?.title ?? part.type} />`;
   const address = addressOf(part);
   if (address.startsWith(KEPT)) return html`<${KeptPicture} threadId=${threadId} name=${address.slice(KEPT.length)} />`;
   if (INLINE.test(address)) return html`<${Picture} address=${address} />`;

@@ -1,4 +1,4 @@
-// Which memories an answer was given, and the words they come from.
+// Which memories and sources an answer was given, and the words they come from.
 import { apiPath, get } from "../api.js";
 import { href } from "../router.js";
 import { useSession } from "../session.js";
@@ -14,6 +14,14 @@ const TURN = /:(t-\d+)~?$/;
 export function UsedMemories({ memories }) {
   return html`<ul class="used-memories" aria-label="Memories used for this answer">
     ${memories.map((memory) => html`<li key=${memory.id}><${UsedMemory} memory=${memory} /></li>`)}
+  </ul>`;
+}
+
+/** Files, links and results that were quoted to the model, as the receipt tells; images are shown with their message. */
+export function UsedSources({ sources }) {
+  const shown = sources.filter(({ kind }) => kind !== "image");
+  return shown.length > 0 && html`<ul class="used-sources" role="list" aria-label="Sources of this answer">
+    ${shown.map(({ kind, name, cut, error }) => html`<li key=${name} class="chip ${error ? "warning" : ""}">${kind}: ${name}${error ? `, not used: ${error}` : cut ? ", cut" : ""}</li>`)}
   </ul>`;
 }
 

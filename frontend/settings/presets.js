@@ -12,6 +12,7 @@ const FIELDS = [
   { name: "backend", label: "Backend, if another" },
   { name: "temperature", label: "Temperature, 0 to 2", number: true },
   { name: "max_tokens", label: "Most tokens of an answer", number: true },
+  { name: "sources", label: "Sources that it takes, if not all: files, images, links, results" },
 ];
 
 export const usePresets = () => useLoaded(async (signal) => (await get(apiPath("presets"), { limit: 1000 }, { signal })).presets, []);

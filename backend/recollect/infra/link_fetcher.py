@@ -19,10 +19,18 @@ _READABLE = ("text/", "application/pdf", "application/json", "application/xhtml+
 class LinkFetcher:
     """Uses a connection once: a kept one could be another name's at the same address."""
 
-    def __init__(self, addresses: Addresses, reader: DocumentReader, seconds: float) -> None:
+    def __init__(
+        self,
+        addresses: Addresses,
+        reader: DocumentReader,
+        seconds: float,
+        *,
+        transport: httpx2.AsyncBaseTransport | None = None,
+    ) -> None:
         self._addresses = addresses
         self._reader = reader
         self._seconds = seconds
+        self._transport = transport
 
     async def fetch(self, url: str, user: Hashable) -> Document:
         """The text of what is there. Raises UnreadableError, in words, for whatever keeps it from being read."""
@@ -62,7 +70,9 @@ class LinkFetcher:
         }
         limits = httpx2.Limits(max_keepalive_connections=0)
         async with (
-            httpx2.AsyncClient(trust_env=False, follow_redirects=False, limits=limits) as client,
+            httpx2.AsyncClient(
+                trust_env=False, follow_redirects=False, limits=limits, transport=self._transport
+            ) as client,
             client.stream(
                 "GET",
                 named.copy_with(host=address, fragment=None),

@@ -51,7 +51,7 @@ def test_images_are_attached_by_button_paste_and_drop_and_sent_once_they_can_be(
 ) -> None:
     seen = visit(site, "ida", viewport={"width": 390, "height": 844})
     page = seen.open("chat")
-    waiting = page.get_by_role("list", name="Images to send")
+    waiting = page.get_by_role("list", name="Files to send")
     written = page.get_by_role("textbox", name="Message")
 
     def bring(
@@ -61,7 +61,7 @@ def test_images_are_attached_by_button_paste_and_drop_and_sent_once_they_can_be(
         text = base64.b64encode(content).decode()
         page.evaluate(BRINGS, [zone, kind, name, media_type, text, padding])
 
-    button = page.get_by_role("button", name="Attach an image")
+    button = page.get_by_role("button", name="Attach files")
     written.press("Shift+Tab")
     expect(button).to_be_focused()
     with page.expect_file_chooser() as chosen:
@@ -71,9 +71,9 @@ def test_images_are_attached_by_button_paste_and_drop_and_sent_once_they_can_be(
     bring("paste", "pasted.png")
     expect(waiting.get_by_role("img", name="pasted.png")).to_be_visible()
     bring("dragover", "dropped.png")
-    expect(page.get_by_text("Drop images to send them")).to_be_visible()
+    expect(page.get_by_text("Drop files to send them")).to_be_visible()
     for name, media_type, content, padding, why in (
-        ("paper.pdf", "application/pdf", PIXEL, 0, "Only PNG, JPEG, GIF and WebP"),
+        ("song.mp3", "audio/mpeg", PIXEL, 0, "Only PNG, JPEG, GIF and WebP"),
         ("broken.png", "image/png", b"no image", 0, "There is no image"),
         ("large.png", "image/png", PIXEL, 20_000_000, "can have 20 MB in all"),
     ):
@@ -104,6 +104,16 @@ def test_images_are_attached_by_button_paste_and_drop_and_sent_once_they_can_be(
     asked = model.calls_of_chats()[-1]["messages"][-1]["content"]
     assert [part for part in asked if part["type"] == "image_url"] == [picture(), picture()]
 
+    bring("drop", "list.md", "", b"- buy a lighthouse")
+    expect(waiting).to_contain_text("list.md")
+    assert grave_problems(page) == []
+    page.get_by_role("button", name="Send").click()
+    expect(sent.last).to_contain_text("list.md")
+    expect(page.get_by_role("list", name="Sources of this answer")).to_contain_text("file: list.md")
+    assert '- file "list.md":\n  "- buy a lighthouse"' in str(
+        model.calls_of_chats()[-1]["messages"][-2]["content"]
+    )
+
     model.control("error", status=400, only="chat")
     bring("paste", "alone.png")
     page.get_by_role("button", name="Send").click()
@@ -115,7 +125,7 @@ def test_images_are_attached_by_button_paste_and_drop_and_sent_once_they_can_be(
     )
     (thread,) = site.get("threads", user_id="ida")["threads"]
     turns = site.get(f"threads/{thread['thread_id']}/turns", user_id="ida")["turns"]
-    assert [part["type"] for part in turns[2]["parts"]] == ["image_url"]
+    assert [part["type"] for part in turns[4]["parts"]] == ["image_url"]
 
 
 @pytest.mark.slow

@@ -5,11 +5,13 @@ import json
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from io import BytesIO
 from pathlib import Path
 from typing import Any, Self
 
 import httpx2
 import pytest
+from pypdf import PdfWriter
 
 from tests.chatting import post, prompt, say, with_backend
 from tests.files_under import files_under
@@ -40,6 +42,13 @@ def pdf(text: str, *, pages: int = 1) -> bytes:
     head = b"xref\n0 %d\n0000000000 65535 f \n" % (len(objects) + 1)
     tail = b"trailer << /Size %d /Root 1 0 R >>\nstartxref\n%d\n%%%%EOF" % (len(objects) + 1, len(out))
     return out + head + table + tail
+
+
+def encrypted() -> bytes:
+    writer = PdfWriter(clone_from=BytesIO(pdf("x")))
+    writer.encrypt("a password", algorithm="RC4-128")
+    writer.write(out := BytesIO())
+    return out.getvalue()
 
 
 def file(name: str, content: bytes, kind: str = "text/plain") -> Json:
@@ -198,6 +207,7 @@ def test_a_long_source_is_cut_to_its_tokens_and_says_so(client: httpx2.Client, u
     ("part", "field", "words"),
     [
         (file("x.pdf", pdf(""), "application/pdf"), "parts[0].file.file_data", "no text layer"),
+        (file("x.pdf", encrypted(), "application/pdf"), "parts[0].file.file_data", "encrypted"),
         (file("x.pdf", b"%PDF-1.4 no", "application/pdf"), "parts[0].file.file_data", "damaged"),
         (file("x.bin", b"\x00\xff\xfe\x00"), "parts[0].file.file_data", "Markdown"),
         (file("x.txt", b"  "), "parts[0].file.file_data", "is empty"),

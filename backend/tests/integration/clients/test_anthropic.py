@@ -225,7 +225,13 @@ def test_pictures_and_documents_reach_the_model(client: Anthropic, engine: Stand
     ask(client, [says([{"type": "image", "source": source}, document, {"type": "text", "text": "what?"}])])
     shown = engine.chats()[-1]["messages"][-1]["content"]
     assert shown[0] == {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{PNG}"}}
-    assert [part["text"] for part in shown[1:]] == ["a page", "what?"]
+    assert [part["text"] for part in shown[1:]] == ["[file: document.txt]", "what?"]
+    block = engine.chats()[-1]["messages"][-2]["content"]
+    assert '- file "document.txt":\n  "a page"' in block
+    found: Json = {"type": "search_result", "source": "https://127.0.0.1/x", "title": "Porto"}
+    found["content"] = [{"type": "text", "text": "It rains."}]
+    ask(client, [says([found, {"type": "text", "text": "and?"}])])
+    assert engine.chats()[-1]["messages"][-1]["content"] == "[result: Porto]\nand?"
     inside = {"type": "image", "source": {"type": "url", "url": "http://127.0.0.1/x.png"}}
     with pytest.raises(anthropic.BadRequestError):
         ask(client, [says([inside])])

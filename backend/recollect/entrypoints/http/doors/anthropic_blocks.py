@@ -9,6 +9,7 @@ from recollect.domain.history_matching import text_parts
 from recollect.domain.images import links
 from recollect.domain.llm import signed_thoughts, with_thoughts, without_control_tokens
 from recollect.domain.model import JsonObject, NewTurn
+from recollect.domain.sources import is_source, source_of
 from recollect.entrypoints.http.requests import MAX_TEXT
 from recollect.errors import InvalidInput, TooLarge
 from recollect.infra.backends.anthropic import UNTITLED
@@ -30,7 +31,8 @@ def said(blocks: Sequence[JsonObject], now: int, where: str) -> list[NewTurn]:
         if block.get("type") == "tool_result":
             turns.append(_result(block, now, place))
             continue
-        parts = _parts(block, place)
+        source = _source(block)
+        parts = [source] if source is not None else _parts(block, place)
         beside += parts
         words += [part for part in parts if not _is_aside(part)]
     if not words and turns:
@@ -94,7 +96,10 @@ def message_of(turn: NewTurn) -> JsonObject:
     """A turn as a message in OpenAI's shape, without what a server might follow as a link."""
     content: object = turn.content
     if turn.parts:
-        content = [part for part in turn.parts if not any(links([part]))]
+        shown = (
+            {"type": "text", "text": source_of(each).text} if is_source(each) else each for each in turn.parts
+        )
+        content = [part for part in shown if not any(links([part]))]
     elif turn.role == "tool":
         content = without_control_tokens(turn.content)
     told = {"tool_calls": turn.tool_calls, "tool_call_id": turn.tool_call_id}
@@ -180,6 +185,22 @@ def _parts(block: JsonObject, where: str) -> list[JsonObject]:
         "the request, calls of tools and their results can",
         field=where,
     )
+
+
+def _source(block: JsonObject) -> JsonObject | None:
+    """A text that goes with a user's message: quoted to the model, and not the user's words."""
+    title = block.get("title") if isinstance(block.get("title"), str) else None
+    match block:
+        case {"type": "document", "source": {"type": "text", "data": str(text)}} if text.strip():
+            return {"type": "file", "file": {"filename": title or "document.txt", "text": text}}
+        case {"type": "document", "source": {"type": "content", "content": str(text)}} if text.strip():
+            return {"type": "file", "file": {"filename": title or "document.txt", "text": text}}
+        case {"type": "search_result", "content": [*within], "source": str(origin)}:
+            texts = [each.get("text") for each in within if isinstance(each, dict)]
+            if texts and all(isinstance(text, str) for text in texts) and len(texts) == len(within):
+                said = "\n".join(map(str, texts))
+                return {"type": "context", "context": {"title": title or "", "text": said, "origin": origin}}
+    return None
 
 
 def _within(blocks: Sequence[object], where: str) -> list[JsonObject]:
