@@ -263,9 +263,13 @@ class ModelServer:
         self._idle_timer = loop.call_later(KEEP_ALIVE_SECONDS, self._close_idle)
 
     def _close_idle(self) -> None:
-        if self._transport is not None and self._requests == 0:
-            # It opens new ones when it is used again.
-            self._closing = asyncio.create_task(self._transport.aclose())
+        if self._transport is not None:
+            self._closing = asyncio.create_task(self._close_unless_used(self._transport))
+
+    async def _close_unless_used(self, transport: httpx2.AsyncBaseTransport) -> None:
+        # Looked at here, with nothing in between: the pool would lose the connection of a request that has just begun.
+        if self._requests == 0:
+            await transport.aclose()  # It opens new ones when it is used again.
 
     async def _request(self, route: str, headers: dict[str, str], body: JsonObject | None) -> httpx2.Request:
         content = None if body is None else await off_loop(body, lambda: _written(body))

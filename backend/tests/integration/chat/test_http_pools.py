@@ -2,7 +2,7 @@
 
 import asyncio
 import re
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 
 import pytest
 
@@ -85,4 +85,23 @@ async def test_when_nobody_asks_any_more_no_connection_stays_open(
     await asyncio.gather(*(asked.ask("/", {}) for _ in range(MANY)))
     assert counting.most_open == MANY
     await eventually(lambda: counting.open == 0)
+    await asked.aclose()
+
+
+async def test_a_request_that_begins_while_idle_connections_are_closed_keeps_its_own(
+    listener: tuple[Listener, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    counting, address = listener
+    asked = server.ModelServer(Endpoint(name="default", base_url=address), trust_proxies=False)
+    loop = asyncio.get_running_loop()
+    timers: list[Callable[[], None]] = []
+    monkeypatch.setattr(
+        loop, "call_later", lambda delay, act, *args: timers.append(act) or loop.call_soon(int)
+    )
+    await asked.ask("/", {})
+    monkeypatch.undo()
+    timers[-1]()
+    for _ in range(2):
+        await asked.ask("/", {})
+    assert counting.ever == 1
     await asked.aclose()
