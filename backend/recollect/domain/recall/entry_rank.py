@@ -266,7 +266,8 @@ def ends_of_turns(
     answering = relevance[ended.entries] >= lost[ended.turns]
     np.maximum.at(asked, ended.turns[answering], ends[answering])
     wholly, in_part = np.where(holds, 0, latest), np.where(holds & (lost >= kept), asked, 0)
-    instead = is_corrected & ~is_over & (relevance[entries] > 0) & (wholly + in_part > 0)[turns]
+    is_about = (relevance[entries] > 0) | ((wholly > 0)[turns] & (relevance[entries] >= lost[turns]))
+    instead = is_corrected & ~is_over & is_about & (wholly + in_part > 0)[turns]
     written, episodes = pairs.where(instead), pairs.where(corpus.is_episode[entries])
     retold = [
         (entry, episode)
@@ -317,7 +318,8 @@ def behind_facts(corpus: Corpus, view: View, asked: Floats, total: Floats) -> Fl
 
 def lifted(pairs: EntrySources, own: Floats, total: Floats) -> Floats:
     """What an entry lacks to come before the rows that it is paired with; of several entries the most relevant first."""
-    lacking = total[pairs.turns] - total[pairs.entries] + _A_LITTLE * (1 + own[pairs.entries])
+    relevance = np.maximum(own[pairs.entries], np.float32(0))
+    lacking = total[pairs.turns] - total[pairs.entries] + _A_LITTLE * (1 + relevance)
     gained: Floats = np.zeros_like(total)
     np.maximum.at(gained, pairs.entries, lacking)
     return gained

@@ -304,18 +304,20 @@ def _by_score(places: npt.NDArray[np.int64], total: Floats, first: int) -> Itera
 
 
 def _eligible(ranked: "Ranked", mode: Mode) -> npt.NDArray[np.bool_]:
-    """Rows that the search goes by; by words also the turns of a fact that holds them."""
+    """Rows that the search goes by, and what holds instead of them; by words also the turns of a fact that holds them."""
     view, scores = ranked.view, ranked.scores
     words = scores.parts.get("words", np.zeros(view.size, np.float32))
-    by_words = (words > 0) & view.there
+    eligible = np.zeros(view.size, np.bool_)
+    if mode != "vector":
+        eligible |= (words > 0) & view.there
+    if mode != "keyword" and "meaning" in scores.parts:
+        eligible |= view.embedded
     if view.is_entry.any():
-        of_facts = np.where(ranked.corpus.is_episode[: view.size], np.float32(0), words)
-        by_words |= ranked.corpus.entry_sources(view).best_of_entries(of_facts) > 0
-        by_words |= scores.instead_of.best_of_turns(words) > 0
-    if mode == "keyword":
-        return by_words
-    by_meaning = view.embedded.copy() if "meaning" in scores.parts else np.zeros(view.size, np.bool_)
-    return by_meaning if mode == "vector" else by_words | by_meaning
+        if mode != "vector":
+            of_facts = np.where(ranked.corpus.is_episode[: view.size], np.float32(0), words)
+            eligible |= ranked.corpus.entry_sources(view).best_of_entries(of_facts) > 0
+        eligible |= scores.instead_of.best_of_turns(eligible.astype(np.float32)) > 0
+    return eligible
 
 
 @dataclass(frozen=True, slots=True)

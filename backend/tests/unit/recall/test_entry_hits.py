@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 import pytest
 
 from recollect.domain.entries.entry import EPISODES, PROFILE
-from recollect.domain.recall.hits import Hit, Ranked, Scope, Selection, tokens
+from recollect.domain.recall.hits import Hit, Mode, Ranked, Scope, Selection, tokens
 from recollect.domain.recall.query import read_query
 from recollect.domain.recall.rows import IndexRow
 from tests.unit.made_rows import MINUTE, T0, answered, corpus_of, found, remembered, said, scores_of, unit
@@ -241,6 +241,33 @@ def test_what_repeats_a_fact_that_ended_comes_behind_the_one_that_holds_instead(
     assert (first.row.row_id, first.until) == ("fa-3", 0)
     assert second.row.row_id in first.instead_of
     assert second.until == (PORTO_ENDS if second.row.row_id == "t1:1" else 0)
+
+
+@pytest.mark.parametrize("mode", ["hybrid", "vector"])
+def test_what_holds_instead_is_found_before_it_has_a_vector_or_a_word_of_the_query(mode: Mode) -> None:
+    rows = (
+        said(1, "We are in Porto"),
+        said(1, "Berlin!", thread="t3", timestamp=PORTO_ENDS),
+        said(2, "Else"),
+        remembered("fa-1", "Ann lives in Porto", "t1:1", until=PORTO_ENDS, superseded_by="fa-3"),
+        remembered("fa-3", "Ann lives in Berlin", "t3:1", timestamp=PORTO_ENDS),
+    )
+    vectors = {"t1:1": unit(1, 0), "fa-1": unit(1, 0.2), "t1:2": unit(0, 1)}
+    hits = found(corpus_of(rows, vectors), "Which town is my home?", Selection(mode), vector=unit(1, 0.1))
+    assert (hits[0].row.row_id, hits[0].until) == ("fa-3", 0)
+    assert {hit.row.row_id for hit in hits if hit.until} == {"fa-1"}
+
+
+def test_what_a_person_wrote_comes_before_the_only_thing_it_corrects_however_far_its_meaning() -> None:
+    rows = (
+        said(1, "I live in Graz"),
+        said(1, "I am still living there", thread="t2"),
+        remembered("fa-1", "Kim is at home in Leibnitz", "t1:1", corrected=PORTO_ENDS, edited=True),
+    )
+    vectors = {"t1:1": unit(1, 0, 0), "t2:1": unit(1, 0.5, 0), "fa-1": unit(-1, 0.2, 1)}
+    first, second, *_ = found(corpus_of(rows, vectors), "Where do I live?", vector=unit(1, 0.1, 0))
+    assert (first.row.row_id, second.row.row_id) == ("fa-1", "t1:1")
+    assert second.until == PORTO_ENDS
 
 
 @pytest.mark.parametrize(
