@@ -4,7 +4,7 @@ A fact or a plan quotes messages of its memcell, one of them a person's, and the
 fact not only in what that person pasted. What it replaces or ends was in the prompt. What a statement means is the
 model's business. One guard is more: what only a recalled memory or a summary says is no news, so that a memory that is
 recalled, repeated in an answer and extracted again makes no second one. Where anything was recalled, a question
-supports a fact only by the words that it holds itself.
+supports a fact only by the words that it holds itself, and a plan unless the model says that it only asks.
 """
 
 import re
@@ -109,7 +109,8 @@ def _news(draft: Draft, recalled: "Recalled") -> Draft | None:
     """
     if draft.kind == "episodes":
         return _told_now(draft, recalled)
-    if draft.kind == "facts" and recalled.answers_a_question(draft):
+    is_plan = draft.kind == "foresight"
+    if recalled.is_only_asked(draft.turn_ids) if is_plan else recalled.answers_a_question(draft):
         return None
     is_change = bool(draft.replaces or draft.ends) and recalled.people_state_something(draft.turn_ids)
     return draft if is_change or not recalled.alone_says(draft.text, draft.turn_ids) else None
@@ -129,6 +130,7 @@ class Recalled:
         self._lines = list(dict.fromkeys([*words.values(), *passages]))
         self._names = frozenset(words_in(f"{cell.user_id} {cell.user_name}"))
         people = [turn for turn in cell.turns if turn.role == "user" and self._lines]
+        self._asking = {turn.turn_id for turn in people if turn.turn_id in asks}
         self._parts = {
             turn.turn_id: ("", turn.content) if turn.turn_id in asks else _stated_and_asked(turn.content)
             for turn in people
@@ -139,6 +141,11 @@ class Recalled:
     def people_state_something(self, turn_ids: Iterable[str]) -> bool:
         """Whether people did more in these turns than ask."""
         return not self._lines or any(self._stated.get(turn_id) for turn_id in turn_ids)
+
+    def is_only_asked(self, turn_ids: Iterable[str]) -> bool:
+        """Whether people only ask in these turns, as the model says itself."""
+        said = self._parts.keys() & turn_ids
+        return bool(said) and said <= self._asking
 
     def answers_a_question(self, draft: Draft) -> bool:
         """Whether people's quoted words only ask, and more than they ask is in the statement."""

@@ -157,6 +157,33 @@ def test_a_question_that_tells_something_supports_it_whatever_was_recalled(quest
     assert refusal(cell, quoting(fact, question.split(".", maxsplit=1)[0])) is None
 
 
+FLIGHT = '- 2026-05-01, planned: "Ann is flying to Lisbon on 3 June 2026."'
+
+
+@pytest.mark.parametrize(
+    ("question", "asks", "is_kept"),
+    [
+        ("When is my flight?", ("t-1",), False),
+        ("wo fliege ich hin", ("t-1",), False),
+        ("Can you remind me to take the plane on 3 June?", (), True),
+    ],
+)
+def test_a_plan_that_was_recalled_is_not_planned_again_by_asking_for_it(
+    question: str, asks: tuple[str, ...], is_kept: bool
+) -> None:
+    cell = cell_of(("user", question), ("assistant", "On 3 June."), recalled=FLIGHT)
+    plan = statement(
+        "Ann takes the plane on 3 June 2026.",
+        1,
+        2,
+        kind="foresight",
+        quotes=(Quoted("t-1", question),),
+        replaces=("f1",),
+    )
+    result = ground(Extraction((plan,), asks=asks), cell, {"f1": "fo-1"})
+    assert [each.reason for each in result.refused] == ([] if is_kept else [ONLY_RECALLED])
+
+
 def test_a_statement_that_is_quoted_beside_a_question_supports_a_fact() -> None:
     cell = cell_of(("user", "Where do I live?"), ("user", "Right, I moved back there."), recalled=RECALLED)
     quotes = (Quoted("t-1", "Where do I live"), Quoted("t-2", "I moved back there"))
