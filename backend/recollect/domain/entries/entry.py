@@ -75,6 +75,8 @@ class KnownEntry:
     """Its file in the vault; empty until it is stored."""
     revision: int = 0
     """Counts its changes; 0 until it is stored."""
+    repeated: int = 0
+    """When a person said it the last time, by the messages that it came from; 0 where that was not looked up."""
 
     @property
     def entry_id(self) -> str:
@@ -102,6 +104,11 @@ class KnownEntry:
     def said(self) -> int:
         """When it was said; what a person wrote over it, when they did."""
         return said_at(self.entry)
+
+    @property
+    def last_said(self) -> int:
+        """When it was said or, as far as that is known, repeated."""
+        return max(self.said, self.repeated)
 
     @property
     def holds(self) -> bool:

@@ -28,7 +28,7 @@ def claim(
 ) -> tuple[str, ...]:
     """Mark what an entry replaces or ends by words that were said `at` that time. Returns what it is linked with.
 
-    What was said later is not overruled: it holds instead of the entry. Where something replaced a named entry before
+    What was said later, or said again, is not overruled: it holds instead of the entry. Where something replaced a named entry before
     that time, that is replaced in its place, unless it is of the same memcell: what is said together holds together.
     """
     found = [_claim(state, entry_id, name, at, follow=True) for name in replaces]
@@ -85,7 +85,7 @@ def _claim(state: State, entry_id: str, name: str, at: int, *, follow: bool) -> 
     if target is None or target.entry_id in seen:
         return None
     known = state[entry_id]
-    if target.said > at:
+    if target.last_said > at:
         if known.holds and entry_id not in _successors(state, target):
             _give_way(state, known, target.entry_id, _began(target, at))
         return target.entry_id if target.entry_id in successor_ids(state[entry_id].entry) else None
@@ -100,7 +100,9 @@ def _claim(state: State, entry_id: str, name: str, at: int, *, follow: bool) -> 
 
 
 def _began(known: KnownEntry, after: int) -> int:
-    """When it was said or, by its `when`, began before that, the first time after `after`."""
+    """When it was said or, by its `when`, began before that, the first time after `after`; else when it was repeated."""
+    if known.said <= after:
+        return known.last_said
     return known.entry.when if after < known.entry.when < known.said else known.said
 
 

@@ -54,6 +54,12 @@ WITH_TEXT = f"""
 {SELECT_ENTRIES} INDEXED BY entries_by_text
 WHERE e.space = ? AND e.owner = ? AND e.kind = ? AND e.text_key = ? ORDER BY e.when_ms, e.entry_id"""
 
+LAST_SAID = """
+SELECT e.entry_id, max(t.timestamp) AS said FROM entries e JOIN entry_sources s ON s.entry_pk = e.pk
+JOIN threads h ON h.space = e.space AND h.user_id = s.user_id AND h.thread_id = s.thread_id
+JOIN turns t ON t.thread_pk = h.pk AND t.position = s.turn AND t.role = 'user'
+WHERE e.space = ? AND +e.owner = ? AND e.entry_id IN (SELECT value FROM json_each(?)) GROUP BY e.entry_id"""
+
 CITING = f"""
 {SELECT_ENTRIES} WHERE +e.space = :space AND e.pk IN (
     SELECT entry_pk FROM entry_sources WHERE thread_key = :thread_key
@@ -136,6 +142,11 @@ class SqlEntryStore(QueueingStore):
             if not new:
                 break
         return list(found.values())
+
+    async def last_said(self, space: str, owner: str, entry_ids: Iterable[str]) -> dict[str, int]:
+        """When people said each of these the last time, by the messages that it cites and that are still there."""
+        found = await self._database.read(LAST_SAID, (space, owner, json.dumps(list(entry_ids))))
+        return {row["entry_id"]: row["said"] for row in found}
 
     async def list_entries(
         self,

@@ -71,7 +71,7 @@ def known_of(row: Mapping[str, Any]) -> KnownEntry:
     sources = tuple(
         Source(user, thread, turn_id(turn)) for user, thread, turn in json.loads(row["sources_json"])
     )
-    return made(KnownEntry, row, entry=entry, sources=sources)
+    return made(KnownEntry, row, entry=entry, sources=sources, repeated=0)
 
 
 def deletion_of(row: Mapping[str, Any]) -> Deletion:

@@ -3,7 +3,7 @@
 import asyncio
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from recollect.domain.entries.entry import (
     CASES,
@@ -296,10 +296,12 @@ class Remembering:
         of_cell = await self.entries.of_cell(space, owner, cell, origin.strategy)
         named = [name for proposal in new for name in (*proposal.replaces, *proposal.ends)]
         named += partners(*(each.entry for each in of_cell))
+        linked = await self.entries.linked(space, owner, named)
+        said = await self.entries.last_said(space, owner, [each.entry_id for each in linked])
         return Known(
             of_cell,
             alike={proposal.known.entry_id: await self._alike(proposal.known) for proposal in new},
-            linked=await self.entries.linked(space, owner, named),
+            linked=[replace(each, repeated=said.get(each.entry_id, 0)) for each in linked],
             deletions=await self.entries.deletions(space, owner, cell),
             deleted=await self.entries.deleted_statements(
                 space, owner, [statement_key(proposal.known) for proposal in new]

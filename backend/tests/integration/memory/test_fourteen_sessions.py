@@ -254,6 +254,29 @@ async def test_an_old_conversation_that_is_brought_in_late_overrules_nothing(
         assert (await life.one("Mira lives in Vienna."))["superseded_by"] == (await life.one(porto))["id"]
 
 
+async def test_what_was_said_again_since_is_overruled_by_no_older_conversation(
+    model: MortalModel, tmp_path: Path
+) -> None:
+    graz = "Mira lives in Graz."
+    again: Json = {"day": "2024-06-10", "messages": [["mira", "Still in Graz, as ever."]]}
+    again["facts"] = [[graz, "user", "home", "Still in Graz"]]
+    late: Json = {**MOVE, "facts": [[*MOVE["facts"][0][:4], {"replaces": [graz]}]]}
+    async with living(tmp_path, model) as life:
+        for session in (SESSIONS[0], again):
+            await life.tell(session)
+        await life.tell(late, late=True)
+        assert life.missing() == []
+        assert await life.holding("home") == [graz]
+        vienna = await life.one("Mira lives in Vienna.")
+        assert (vienna["superseded_by"], vienna["until"]) == (
+            (await life.one(graz))["id"],
+            moment("2024-06-09"),
+        )
+        hits = {hit["text"]: hit["until"] for hit in await life.search("Where am I living?")}
+        assert not hits.get(graz)
+        assert not hits.get("Still in Graz, as ever.")
+
+
 @pytest.mark.parametrize("kind", ["facts", "profile"])
 @pytest.mark.parametrize("way", ["API", "Markdown"])
 async def test_a_correction_holds_until_a_later_message_says_otherwise(

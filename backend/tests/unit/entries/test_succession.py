@@ -1,5 +1,7 @@
 """What a new entry names gives way to it, by when each was said; a person's word counts from when they wrote it."""
 
+from dataclasses import replace
+
 import pytest
 
 from recollect.domain.entries.edit import EntryEdit, edited
@@ -52,6 +54,14 @@ def test_a_fact_that_a_person_dated_otherwise_counts_from_when_it_was_said(to: i
     state = state_of(porto, home("Paris", 20), home("Berlin", 40))
     replaced(state, "fa-paris", "fa-porto", day=20)
     assert marks(state) == {"paris": (25 if to == 25 else 30, "porto")}, "an old import overrules nothing"
+    replaced(state, "fa-berlin", "fa-porto", day=40)
+    assert marks(state) | {"paris": ()} == {"paris": (), "porto": (40, "berlin")}
+
+
+def test_what_was_repeated_since_is_not_overruled_and_holds_from_then() -> None:
+    state = state_of(replace(home("Porto", 1), repeated=30 * DAY), home("Paris", 20), home("Berlin", 40))
+    assert replaced(state, "fa-paris", "fa-porto", day=20) == ("fa-porto",)
+    assert marks(state) == {"paris": (30, "porto")}
     replaced(state, "fa-berlin", "fa-porto", day=40)
     assert marks(state) | {"paris": ()} == {"paris": (), "porto": (40, "berlin")}
 
