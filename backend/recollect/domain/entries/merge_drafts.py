@@ -136,6 +136,8 @@ class Known:
     """By the id of a new entry: those that may say the same."""
     linked: Sequence[KnownEntry] = ()
     """Those that the new entries name, those that the cell's are linked with, and what superseded any of them."""
+    theirs: Sequence[KnownEntry] = ()
+    """Those in a person's words that came from turns of the new ones, of this cell or of others."""
     deletions: Sequence[Deletion] = ()
     """Of entries that came from this cell."""
     deleted: Mapping[str, int] = field(default_factory=dict)
@@ -323,7 +325,7 @@ def _is_shadowed(entry: KnownEntry, known: Known) -> bool:
     )
     return deleted or any(
         turns <= _turns_of(each)
-        for each in known.of_cell
+        for each in (*known.of_cell, *known.theirs)
         if each.is_edited and _is_about_the_same(each, entry)
     )
 

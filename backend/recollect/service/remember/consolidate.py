@@ -298,10 +298,13 @@ class Remembering:
         named += partners(*(each.entry for each in of_cell))
         linked = await self.entries.linked(space, owner, named)
         said = await self.entries.last_said(space, owner, [each.entry_id for each in linked])
+        turns = sorted({source.turn_id for proposal in new for source in proposal.known.sources})
+        citing = await self.entries.citing(origin.cell.thread.ref, turns)
         return Known(
             of_cell,
             alike={proposal.known.entry_id: await self._alike(proposal.known) for proposal in new},
             linked=[replace(each, repeated=said.get(each.entry_id, 0)) for each in linked],
+            theirs=[each for each in citing if each.owner == owner and each.is_edited],
             deletions=await self.entries.deletions(space, owner, cell),
             deleted=await self.entries.deleted_statements(
                 space, owner, [statement_key(proposal.known) for proposal in new]

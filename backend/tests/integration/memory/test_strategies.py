@@ -462,6 +462,24 @@ async def test_what_two_threads_said_and_a_person_deleted_comes_back_from_neithe
     assert "ann works as a nurse." not in await texts(home)
 
 
+@pytest.mark.parametrize("ask_again", [False, True])
+async def test_what_two_threads_said_and_a_person_corrected_comes_back_from_neither(
+    ask_again: bool, home: Home
+) -> None:
+    await remember(home, "t1", said(), user_id="ann")
+    await remember(home, "t2", said(start=MAY_8 + DAY, prefix="n"), user_id="ann")
+    await home.drain()
+    nurse = await fact(home, "ann works as a nurse.")
+    assert {source.thread_id for source in nurse.sources} == {"t1", "t2"}
+    change = {"user_id": "ann", "text": "Ann works as a midwife."}
+    (await home.client.patch(f"/api/v1/memory/entries/{nurse.entry_id}", json=change)).raise_for_status()
+    await home.drain()
+    before = await texts(home)
+    await run_again(home, ask_again=ask_again)
+    assert await texts(home) == before
+    assert "ann works as a nurse." not in before
+
+
 async def test_a_model_that_comes_later_takes_the_place_of_rules_and_leaves_a_persons_word(
     model: MortalModel, tmp_path: Path
 ) -> None:
