@@ -275,7 +275,7 @@ Place = tuple[str, ...]
 
 
 def place_of(variable: str) -> Place:
-    return tuple(variable.removeprefix(PREFIX).lower().split("__"))
+    return tuple(variable.lower().removeprefix(PREFIX.lower()).split("__"))
 
 
 def variable_of(place: Place) -> str:
@@ -299,6 +299,8 @@ class SettingSources:
 
     def of(self, place: Place, *, exact: bool = False) -> str | None:
         """None: it is the default. Unless `exact`, a variable or line that sets its table or a part of it counts, too."""
+        table, *rest = place
+        place = (table.lower(), *rest)
         for length in range(len(place), len(place) - 1 if exact else 0, -1):
             part = place[:length]
             variable = variable_of(part)
@@ -331,8 +333,8 @@ def _toml_lines(path: Path) -> dict[Place, int]:
             values = tomllib.loads("\n".join(lines[:end]) + "\n")
         except tomllib.TOMLDecodeError:
             continue  # The value goes on in the next line.
-        for place in _places(values):
-            found.setdefault(place, first)
+        for table, *rest in _places(values):
+            found.setdefault((table.lower(), *rest), first)  # Of the outermost names case doesn't count.
         first = end + 1
     return found
 
@@ -362,13 +364,16 @@ def did_you_mean(place: Place, spelled: Callable[[Place], str]) -> str:
     if place[0] == "backends" and len(place) == 3:
         leaves = [(*place[:2], name) for name in BackendSettings.model_fields]
     known = dict.fromkeys(leaf[:length] for leaf in leaves for length in range(1, len(leaf) + 1))
+    meant = tuple(map(str.lower, place))
+    if meant[-1].startswith(PREFIX.lower()):
+        meant = place_of(meant[-1])  # In a file, spelled as the variable is.
 
     def likeness(other: Place) -> float:
-        if other[:-1] == place[:-1]:
-            ratio = SequenceMatcher(None, place[-1], other[-1]).ratio()
+        if other[:-1] == meant[:-1]:
+            ratio = SequenceMatcher(None, meant[-1], other[-1]).ratio()
             return ratio if ratio > 0.65 else 0
-        ratio = SequenceMatcher(None, ".".join(place), ".".join(other)).ratio()
-        return max(0.85 if other[-1] == place[-1] else 0, ratio if ratio > 0.8 else 0)
+        ratio = SequenceMatcher(None, ".".join(meant), ".".join(other)).ratio()
+        return max(0.85 if other[-1] == meant[-1] else 0, ratio if ratio > 0.8 else 0)
 
     nearest = max(known, key=likeness)
     quoted = " (without the quotes)" if spelled(nearest) == spelled(place) else ""

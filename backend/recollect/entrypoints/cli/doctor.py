@@ -389,7 +389,7 @@ def check_settings(home: Home = None, json: Json = False) -> None:
         settings_for(home)
         problems += hidden_problems(home)
     except (HomeUnusable, OSError) as error:
-        problems = [str(error), *(each for each in problems if each not in str(error))]
+        problems = [str(error), *(each for each in problems if each.upper() not in str(error).upper())]
     if json:
         print_json({"ok": not problems, "problems": problems})
     else:

@@ -216,6 +216,13 @@ def test_every_setting_is_shown_with_its_value_and_where_it_comes_from(set_home:
     assert shown["chat.max_turns"] == (80, "default")
 
 
+def test_a_table_in_capitals_is_named_as_the_source(set_home: Path) -> None:
+    file = set_home / "recollect.toml"
+    file.write_text("[LLM]\nmodel = 'm'\n")
+    (shown,) = recollect_json(set_home, "settings", "show", "llm.model")["settings"]
+    assert (shown["value"], shown["from"]) == ("m", f"{file}, line 2")
+
+
 def test_secrets_are_masked(set_home: Path) -> None:
     for arguments in ((), ("--json",)):
         told = recollect(set_home, "settings", "show", *arguments).stdout
@@ -264,6 +271,8 @@ def test_bad_settings_are_told_with_file_line_field_and_variable(set_home: Path)
     file.unlink()
     once = recollect(set_home, "settings", "check", settings={"RECOLLECT_LLM__MODLE": "m"}).stdout
     assert once.count("RECOLLECT_LLM__MODLE") == 1
+    once = recollect(set_home, "settings", "check", settings={"recollect_llm__modle": "m"}).stdout
+    assert once.upper().count("RECOLLECT_LLM__MODLE") == 1
 
 
 @pytest.mark.parametrize(

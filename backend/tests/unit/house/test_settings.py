@@ -138,6 +138,16 @@ def test_a_bad_key_is_not_told_in_the_message(monkeypatch: pytest.MonkeyPatch) -
             "line 3, llm.base_ulr: there is no such setting; did you mean llm.base_url?",
         ),
         ('base_url = "x"', "did you mean llm.base_url?"),
+        (
+            '[llm]\nBASE_URL = "x"',
+            "line 2, llm.BASE_URL: there is no such setting; did you mean llm.base_url?",
+        ),
+        ('[LLM]\nMODEL = "x"', "line 2, llm.MODEL: there is no such setting; did you mean llm.model?"),
+        ("RECOLLECT_PORT = 1", "line 1, RECOLLECT_PORT: there is no such setting; did you mean port?"),
+        (
+            '[llm]\nRECOLLECT_LLM__MODEL = "x"',
+            "line 2, llm.RECOLLECT_LLM__MODEL: there is no such setting; did you mean llm.model?",
+        ),
         ("[memorise]", "line 1, memorise: there is no such setting; did you mean memorize?"),
         ('[backends.big]\nbase_ulr = "x"', "did you mean backends.big.base_url?"),
         ("[jobs]\r\n\r\nworkers = 0\r\n", "line 3, jobs.workers: Input should be greater than or equal to 1"),
