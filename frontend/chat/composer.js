@@ -1,15 +1,14 @@
 // Where a message is written, and images are put beside it. Enter sends, Shift+Enter begins a line.
 import { useShortcut } from "../keyboard.js";
 import { Icon } from "../ui/icons.js";
-import { html, useEffect, useLayoutEffect, useRef } from "../view.js";
+import { html, useEffect, useLayoutEffect } from "../view.js";
 import { AttachButton, AttachedImages, pastedImages } from "./attach.js";
 
 const TALLEST = 220;
 
-/** `onFiles`: files to send with the message, whatever they are. */
-export function Composer({ text, onText, images, onFiles, onRemove, onSend, onStop, busy, placeholder = "Write a message" }) {
+/** `field`: a reference to where the message is written. `onFiles`: files to send with the message, whatever they are. */
+export function Composer({ field, text, onText, images, onFiles, onRemove, onSend, onStop, busy, placeholder = "Write a message" }) {
   const isEmpty = !text.trim() && !images.length;
-  const field = useRef(null);
   useLayoutEffect(() => {
     field.current.style.height = "auto";
     field.current.style.height = `${Math.min(TALLEST, field.current.scrollHeight)}px`;

@@ -30,6 +30,7 @@ const TITLE_WAITS_MS = [1500, 4000, 10_000];
 export function Conversation({ threadId, isNew, focusTurn, isFirst, onOpened, onUnsent, onMenu }) {
   const { user } = useSession();
   const talk = useConversation(threadId, user, isNew, focusTurn);
+  const field = useRef(null);
   const [text, setText, images, setImages] = useDraft(user, isNew && !talk.turns.length ? null : threadId);
   useTitle(talk, threadId, user);
 
@@ -97,8 +98,8 @@ export function Conversation({ threadId, isNew, focusTurn, isFirst, onOpened, on
     ${!missing && html`<div class="composer-place">
       <${Announcement} talk=${talk} />
       ${talk.later && html`<p class="to-newest"><a class="button small" href=${href("chat", [threadId])}>Newest messages</a></p>`}
-      <${Composer} text=${text} onText=${setText} images=${images} onFiles=${bring} onRemove=${(image) => setImages((now) => now.filter((each) => each !== image))} onSend=${() => say(text.trim())} onStop=${() => talk.stop().catch(toast)} busy=${talk.busy} />
-      ${!talk.busy && html`<${Waiting} threadId=${threadId} user=${user} waiting=${talk.thread?.waiting} onChange=${talk.read} />`}
+      <${Composer} field=${field} text=${text} onText=${setText} images=${images} onFiles=${bring} onRemove=${(image) => setImages((now) => now.filter((each) => each !== image))} onSend=${() => say(text.trim())} onStop=${() => talk.stop().catch(toast)} busy=${talk.busy} />
+      ${!talk.busy && html`<${Waiting} threadId=${threadId} user=${user} waiting=${talk.thread?.waiting} onChange=${talk.read} onDone=${() => field.current?.focus()} />`}
       <p class="muted composer-note">What was sent to the model for any answer is under <a href=${href("prompt", talk.turns.length ? [threadId] : [])}>Prompt</a>.</p>
     </div>`}
   </section>`;

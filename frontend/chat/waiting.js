@@ -9,8 +9,8 @@ import { html, useEffect, useState } from "../view.js";
 const AFTER_MS = 3_000;
 const FLUSH_SECONDS = 30;
 
-/** `onChange` is called when what waits may have changed. */
-export function Waiting({ threadId, user, waiting, onChange }) {
+/** `onChange` is called when what waits may have changed, `onDone` when the button goes that somebody is at. */
+export function Waiting({ threadId, user, waiting, onChange, onDone }) {
   const [busy, setBusy] = useState(false);
   const until = waiting?.until ?? null;
   useEffect(() => {
@@ -19,7 +19,7 @@ export function Waiting({ threadId, user, waiting, onChange }) {
     return () => clearTimeout(timer);
   }, [until, threadId]);
   if (!waiting) return null;
-  const rememberNow = async () => {
+  const rememberNow = async ({ currentTarget: button }) => {
     setBusy(true);
     try {
       const flushed = await post(apiPath("memory", "flush"), { session_id: threadId, user_id: user, timeout: FLUSH_SECONDS });
@@ -29,12 +29,14 @@ export function Waiting({ threadId, user, waiting, onChange }) {
       toast(error);
     }
     setBusy(false);
-    onChange();
+    const isThere = document.activeElement === button;
+    await onChange();
+    if (isThere && !button.isConnected) onDone();
   };
   const messages = waiting.messages === 1 ? "1 message waits" : `${count(waiting.messages)} messages wait`;
   return html`<p class="muted waiting">
     <span>${messages} to be remembered, until <time title=${fullTime(until)} datetime=${new Date(until).toISOString()}>${shortTime(until)}</time> at the latest.</span>
-    <button class="small" disabled=${busy} onClick=${rememberNow}>${busy ? "Remembering…" : "Remember now"}</button>
+    <button class="small" aria-disabled=${busy} onClick=${busy ? undefined : rememberNow}>${busy ? "Remembering…" : "Remember now"}</button>
   </p>`;
 }
 
