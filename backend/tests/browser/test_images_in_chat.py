@@ -178,3 +178,25 @@ def test_an_incognito_image_is_shown_too(site: Site, visit: Visits) -> None:
     site.post("threads", thread_id="ina-1", user_id="ina", incognito=True)
     say(site, "ina", "ina-1", "Between us", picture())
     assert shown_pictures(visit(site, "ina").open("chat", "ina-1"), 1) == [1]
+
+
+@pytest.mark.slow
+def test_a_file_beside_an_image_takes_no_more_room_than_its_name(site: Site, visit: Visits) -> None:
+    seen = visit(site, "iggy")
+    tall = picture(seen.open("chat").screenshot())
+    text = f"data:text/markdown;base64,{base64.b64encode(b'- buy a lighthouse').decode()}"
+    say(
+        site,
+        "iggy",
+        "iggy-1",
+        "Both",
+        tall,
+        {"type": "file", "file": {"filename": "list.md", "file_data": text}},
+    )
+    page = seen.open("chat", "iggy-1")
+    shown_pictures(page, 1)
+    image = page.get_by_role("img", name="Sent with this message").bounding_box()
+    name = page.get_by_role("article", name=re.compile("^You")).get_by_text("list.md").bounding_box()
+    assert image is not None
+    assert name is not None
+    assert name["height"] < 40 < image["height"]
