@@ -11,7 +11,7 @@ import { attach, partsOf } from "./attach.js";
 import { threadChanged } from "./changes.js";
 import { Composer } from "./composer.js";
 import { useConversation } from "./conversation_state.js";
-import { keepDraft, keepUnsent, takeUnsent, useDraft } from "./draft.js";
+import { dropUnsent, joined, keepDraft, keepUnsent, takeUnsent, useDraft } from "./draft.js";
 import { FirstRun } from "./first_run.js";
 import { Message } from "./message.js";
 import { ChatOptions } from "./options.js";
@@ -34,43 +34,45 @@ export function Conversation({ threadId, isNew, focusTurn, isFirst, onOpened, on
   const [text, setText, images, setImages] = useDraft(user, isNew && !talk.turns.length ? null : threadId);
   useTitle(talk, threadId, user);
 
+  /** Also where it is looked for once somebody has left this chat. */
+  const draftAgain = useCallback((message, place) => {
+    keepDraft(user, place, message);
+    setText((now) => joined([{ text: now, images: [] }, message]).text);
+    setImages((now) => [...now, ...message.images]);
+  }, [user]);
   const tree = useRef(talk.tree);
   tree.current = talk.tree;
-  const send = useCallback(async (message) => {
+  const send = useCallback(async ({ typed, ...message }) => {
     try {
       await talk.send(message);
-      if (message.typed) keepUnsent(user, threadId);
+      if (typed) dropUnsent(user, threadId, typed);
     } catch (error) {
-      if (message.typed) {
-        keepUnsent(user, threadId);
-        setText((now) => now || message.content);
-        setImages((now) => (now.length ? now : message.images));
-        keepDraft(user, isNew ? null : threadId, message.content, message.images); // Somebody may have left this chat meanwhile.
+      if (typed) {
+        dropUnsent(user, threadId, typed);
+        draftAgain(typed, isNew && !tree.current.parents.size ? null : threadId);
         if (isNew && !tree.current.parents.size) onUnsent(threadId);
       }
       toast(error);
     }
   }, [talk.send]);
   const say = (content) => {
+    const typed = { text: content, images };
     setText("");
     setImages([]);
-    keepUnsent(user, threadId, content, images);
+    keepUnsent(user, threadId, typed);
     onOpened();
     // Far above the newest turns: it is said after those.
     if (talk.later) talk.toNewest();
-    send({ content, images, parts: partsOf(content, images), typed: true, parent: talk.path.length && !talk.later ? talk.end : undefined });
+    send({ content, parts: partsOf(content, images), typed, parent: talk.path.length && !talk.later ? talk.end : undefined });
   };
   useEffect(() => {
     const isGone = talk.error?.status === 404;
-    if (talk.loading || talk.pending || (talk.error && !isGone)) return;
-    const lost = takeUnsent(user, threadId);
-    if (!lost || talk.turns.some((turn) => turn.role === "user" && wordsOf(turn) === lost.text)) return;
-    toast("Your message was not sent. Send it again.");
-    setText((now) => now || lost.text);
-    setImages((now) => (now.length ? now : lost.images));
-    if (!isGone) return;
-    keepDraft(user, null, lost.text, lost.images);
-    onUnsent(threadId);
+    if (talk.loading || talk.pending.length || (talk.error && !isGone)) return;
+    const lost = takeUnsent(user, threadId).filter(({ text: said }) => !talk.turns.some((turn) => turn.role === "user" && wordsOf(turn) === said));
+    if (!lost.length) return;
+    toast(lost.length === 1 ? "Your message was not sent. Send it again." : "Your messages were not sent. Send them again.");
+    draftAgain(joined(lost), isGone ? null : threadId);
+    if (isGone) onUnsent(threadId);
   }, [talk.loading, talk.error]);
   const bring = (files) => attach(files, images, (image) => setImages((now) => [...now, image]));
   const drop = useDrop(bring, "Drop files to send them");
@@ -80,7 +82,7 @@ export function Conversation({ threadId, isNew, focusTurn, isFirst, onOpened, on
     show: talk.show,
     forgotten: () => threadChanged(threadId, { forgotten: true }),
   }), [send, talk.show, threadId]);
-  const empty = !talk.loading && !talk.error && !talk.turns.length && !talk.pending;
+  const empty = !talk.loading && !talk.error && !talk.turns.length && !talk.pending.length;
   const missing = talk.error?.status === 404 && !talk.turns.length;
   const title = talk.thread ? threadName(talk.thread) : talk.turns.length ? "New chat" : "";
   return html`<section class="conversation" aria-label="Conversation" ...${drop.zone}>
@@ -135,7 +137,7 @@ function Turns({ talk, threadId, actions, focusTurn }) {
       ${talk.error && html`<${Problem} error=${talk.error} onRetry=${talk.read} />`}
       ${messages}
       ${talk.later && html`<${Loading} key=${`after ${talk.gap.after}`} label="Later messages" />`}
-      ${talk.pending && html`<${Pending} ...${talk.pending} />`}
+      ${talk.pending.map((message) => html`<${Pending} key=${`pending ${message.place}`} ...${message} />`)}
     </div>
   </div>`;
 }

@@ -9,7 +9,7 @@ import { bodyFor } from "./options.js";
 import { beyondGap, spanned, wholeOf, withLater, withNewest } from "./stretches.js";
 import { BEGINNING, isOpen, leafBelow, merged, pathTo, placeOf, treeOf } from "./turns.js";
 
-const NOTHING = { thread: null, turns: [], receipts: {}, problems: {}, next: null, gap: null, loading: true, error: null, pending: null };
+const NOTHING = { thread: null, turns: [], receipts: {}, problems: {}, next: null, gap: null, loading: true, error: null, pending: [] };
 /** So many turns at a time: what is above and below is read when it is scrolled to. */
 const PAGE = 20;
 /** Where the branch that is shown doesn't go on with the next turns, it may do so much later, or never. */
@@ -18,11 +18,12 @@ const FAR_PAGE = 200;
 const FARTHEST = 2000;
 /** So much of an answer's length makes its next drawing wait for a millisecond: all of it is read again each time. */
 const LETTERS_A_MS = 100;
+let lastPlace = 0;
 const TIME_ZONE = Intl.DateTimeFormat().resolvedOptions().timeZone;
 
 /**
  * `isNew`: the thread isn't there yet; its first message opens it.
- * Gives what is shown (`path` of turns, `tree`, `receipts`, `pending`: words on their way) and what can be done.
+ * Gives what is shown (`path` of turns, `tree`, `receipts`, `pending`: messages on their way, in their order) and what can be done.
  */
 export function useConversation(threadId, user, isNew, focusTurn) {
   const [state, setState] = useState({ ...NOTHING, loading: !isNew });
@@ -32,10 +33,12 @@ export function useConversation(threadId, user, isNew, focusTurn) {
   const change = useCallback((make) => setState((before) => ({ ...before, ...make(before) })), []);
   const stopping = useMemo(() => new AbortController(), []);
   const following = useRef(new Set());
-  const unsent = useRef(null);
+  const treeHere = useRef(null);
+  const line = useRef(new Set());
+  const unsent = useRef([]);
   useEffect(() => () => stopping.abort(), []);
 
-  const follow = useCallback(async (source, { onMeta } = {}) => {
+  const follow = useCallback(async (source, { onMeta, onResumed } = {}) => {
     const live = new LiveText(change);
     const followed = new Set();
     try {
@@ -48,8 +51,7 @@ export function useConversation(threadId, user, isNew, focusTurn) {
         } else if (event === "delta" || event === "reasoning") {
           live.add(event, data.text);
         } else if (event === "resumed") {
-          change(() => ({ pending: { content: null, parent: data.parent } }));
-          setLeaf(data.parent);
+          onResumed(data.parent);
         } else {
           live.end(data, event === "error" ? data.error : null);
         }
@@ -130,31 +132,41 @@ export function useConversation(threadId, user, isNew, focusTurn) {
   const stop = useCallback(async () => {
     const open = here.current.turns.find((turn) => turn.role === "assistant" && isOpen(turn));
     if (open) await cancel(open);
-    else unsent.current?.abort();
+    else unsent.current.at(-1)?.abort();
   }, [threadId, user]);
   /** `content` (with what else it holds, as `parts`), or none for another answer to `parent`. Raises what kept it from being taken. */
   const send = useCallback(async ({ content, parts, parent }) => {
     const last = here.current.turns.at(-1)?.turn_id;
     const body = { user_id: user, ...(parts ? { parts } : { content }), time_zone: TIME_ZONE };
     if (parent !== undefined && (parent !== last || content === undefined)) body.parent_id = parent;
-    change(() => ({ pending: { content: content ?? null, parts, parent: parent ?? null } }));
+    const waiting = { place: (lastPlace += 1), content: content ?? null, parts };
+    const others = (pending) => pending.filter(({ place }) => place !== waiting.place);
+    change(({ pending }) => ({ pending: [...pending, waiting] }));
     setLeaf(parent === undefined ? null : parent);
     let taken = false;
     const calling = new AbortController();
-    unsent.current = calling;
+    unsent.current.push(calling);
+    const over = () => {
+      unsent.current = unsent.current.filter((each) => each !== calling);
+      change(({ pending }) => ({ pending: others(pending) }));
+    };
     const leaving = AbortSignal.any([stopping.signal, calling.signal]);
     const onMeta = ({ assistant_turn: answer }) => {
       taken = true;
       if (calling.signal.aborted) cancel(answer).catch(toast);
-      change(() => ({ pending: null }));
+      over();
       setLeaf(null);
       threadChanged(threadId);
     };
+    const onResumed = (said) => {
+      change(({ pending }) => ({ pending: [{ ...waiting, content: null, parts: undefined }, ...others(pending)] }));
+      setLeaf(said);
+    };
     try {
-      await follow(ask(threadId, { ...(await bodyFor(threadId, user)), ...body }, stopping.signal, leaving), { onMeta });
+      await follow(ask(threadId, { ...(await bodyFor(threadId, user)), ...body }, stopping.signal, leaving, line.current, (answer) => treeHere.current.children.has(answer)), { onMeta, onResumed });
       threadChanged(threadId);
     } catch (error) {
-      change(() => ({ pending: null }));
+      over();
       if (leaving.aborted && taken) return;
       if (!taken) setLeaf(null);
       throw error instanceof ApiError ? error : new ApiError(0, { message: error.message });
@@ -164,6 +176,7 @@ export function useConversation(threadId, user, isNew, focusTurn) {
 
   const { gap } = state;
   const tree = useMemo(() => treeOf(state.turns, state.next === null, gap), [state.turns, state.next, gap]);
+  treeHere.current = tree;
   const end = endOf(state, tree, leaf);
   const readLater = useCallback(() => readMore(async () => {
     const most = end === gap.after ? PAGE : FAR_PAGE;
@@ -188,7 +201,7 @@ export function useConversation(threadId, user, isNew, focusTurn) {
     tree,
     path,
     end,
-    busy: state.pending !== null || state.turns.some((turn) => turn.role === "assistant" && isOpen(turn)),
+    busy: state.pending.length > 0 || state.turns.some((turn) => turn.role === "assistant" && isOpen(turn)),
     send,
     stop,
     read,
@@ -204,7 +217,7 @@ export function useConversation(threadId, user, isNew, focusTurn) {
 
 /** Where the branch ends that is shown: below the chosen turn, or with the newest where that is not here (yet, or any more). */
 function endOf({ turns, gap, pending }, tree, chosen) {
-  if (chosen === BEGINNING || (chosen !== null && pending)) return chosen;
+  if (chosen === BEGINNING || (chosen !== null && pending.length)) return chosen;
   if (chosen !== null && tree.parents.has(chosen)) return leafBelow(tree, chosen);
   if (chosen !== null && gap) return leafBelow(tree, gap.after); // Forgotten: what stood around it stays in sight.
   return turns.at(-1)?.turn_id ?? BEGINNING;

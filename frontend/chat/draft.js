@@ -16,23 +16,35 @@ function useHeld(name, nothing) {
   return [value, setValue];
 }
 
-/** Unless something else is being written there. */
-export function keepDraft(user, threadId, text, images) {
-  const names = ["text", "images"].map((kind) => nameOf(user, threadId, kind));
-  if (names.some(read)) return;
-  write(names[0], text);
-  write(names[1], images);
+/** After what else is being written there. */
+export function keepDraft(user, threadId, message) {
+  const [text, images] = ["text", "images"].map((kind) => nameOf(user, threadId, kind));
+  const both = joined([{ text: read(text) ?? "", images: read(images) ?? [] }, message]);
+  write(text, both.text);
+  write(images, both.images);
 }
 
-/** A message on its way, until the server has it: a reload may come before that. Without a text: it has arrived, or is a draft again. */
-export const keepUnsent = (user, threadId, text = "", images = []) => write(nameOf(user, threadId, "unsent"), text || images.length ? [{ text, images }] : []);
+/** Messages `{text, images}` as one. */
+export const joined = (messages) => ({ text: messages.map(({ text }) => text).filter(Boolean).join("\n\n"), images: messages.flatMap(({ images }) => images) });
 
-/** The message that a reload kept from being sent, once. */
+/** A message on its way, until the server has it: a reload may come before that. */
+export const keepUnsent = (user, threadId, message) => write(nameOf(user, threadId, "unsent"), [...unsent(user, threadId), message]);
+
+/** It has arrived, or is a draft again. */
+export function dropUnsent(user, threadId, { text }) {
+  const kept = unsent(user, threadId);
+  const at = kept.findIndex((each) => each.text === text);
+  write(nameOf(user, threadId, "unsent"), kept.filter((_, place) => place !== at));
+}
+
+/** The messages that a reload kept from being sent, once. */
 export function takeUnsent(user, threadId) {
-  const [message] = read(nameOf(user, threadId, "unsent")) ?? [];
-  keepUnsent(user, threadId);
-  return message;
+  const kept = unsent(user, threadId);
+  write(nameOf(user, threadId, "unsent"), []);
+  return kept;
 }
+
+const unsent = (user, threadId) => read(nameOf(user, threadId, "unsent")) ?? [];
 
 const nameOf = (user, threadId, kind) => `recollect.draft ${JSON.stringify([user, threadId, kind])}`;
 

@@ -14,19 +14,50 @@ const MOST_RESUMED = 2;
  * Sends a message; yields the events of its answer. Where the server stopped in mid-answer, the message is answered
  * again when it is back. Whoever leaves (`signal`) before the server took the message doesn't call it back: it would
  * be lost. Only one that no server is there for is called back, by `leaving`.
+ *
+ * `line`: the messages of this chat that are on their way, in their order; those that come after one that lost the
+ * server wait for its end. An answer that something follows (`isFollowed`) isn't asked for again: what was said after
+ * it would be on another branch.
  */
-export async function* ask(threadId, body, signal, leaving) {
+export async function* ask(threadId, body, signal, leaving, line, isFollowed) {
+  const place = new Place(line);
+  try {
+    yield* askedUntilAnswered(threadId, body, signal, leaving, place, isFollowed);
+  } finally {
+    place.leave();
+  }
+}
+
+/** Of a message among those on their way. */
+class Place {
+  isLost = false;
+
+  constructor(line) {
+    this.before = [...line];
+    line.add(this);
+    this.over = new Promise((resolve) => (this.leave = () => resolve(line.delete(this))));
+    this.over.then(() => (this.isLost = false));
+  }
+
+  /** Until no message before it looks for the server. */
+  async come() {
+    for (let first; (first = this.before.find(({ isLost }) => isLost)); ) await first.over;
+  }
+}
+
+async function* askedUntilAnswered(threadId, body, signal, leaving, place, isFollowed) {
   const key = Array.from(crypto.getRandomValues(new Uint8Array(16)), (byte) => byte.toString(16).padStart(2, "0")).join("");
   let wanted = body;
   for (let resumed = 0; ; resumed++) {
     let last = null;
-    for await (const event of asked(threadId, wanted, resumed ? `${key}-${resumed}` : key, signal, leaving)) {
+    for await (const event of asked(threadId, wanted, resumed ? `${key}-${resumed}` : key, signal, leaving, place)) {
       last = event;
+      if (event.event === "delta") place.isLost = false;
       yield event;
       if (signal.aborted) return;
     }
     const parent = last.data.user_turn?.turn_id ?? wanted.parent_id;
-    if (!wasCutShort(last) || resumed === MOST_RESUMED || !parent) return;
+    if (!wasCutShort(last) || resumed === MOST_RESUMED || !parent || isFollowed(last.data.assistant_turn.turn_id)) return;
     const { content: _, parts: __, ...rest } = body;
     wanted = { ...rest, parent_id: parent };
     yield { event: "resumed", data: { parent } };
@@ -39,11 +70,16 @@ function wasCutShort({ event, data, wasLost }) {
   return data.receipt.code === "server_stopped" || (wasLost && !data.receipt.error);
 }
 
-async function* asked(threadId, body, key, signal, leaving) {
+async function* asked(threadId, body, key, signal, leaving, place) {
   const calling = new AbortController();
   const sent = { method: "POST", body: { ...body, stream: true }, headers: { "Idempotency-Key": key }, signal: calling.signal };
   const path = apiPath("threads", threadId, "messages");
-  for await (const event of untilItEnds(() => events(path, sent), threadId, body.user_id, calling.signal, leaving)) {
+  const begin = async function* () {
+    await place.come();
+    yield* events(path, sent);
+  };
+  const onLost = () => (place.isLost = true);
+  for await (const event of untilItEnds(begin, threadId, body.user_id, calling.signal, leaving, onLost)) {
     if (event.event === "meta") signal.addEventListener("abort", () => calling.abort());
     yield event;
   }
@@ -57,7 +93,7 @@ export function join(threadId, turnId, user, signal) {
 const joined = (threadId, query, signal) => events(apiPath("threads", threadId, "stream"), { query, signal });
 
 /** `leaving`: ends the wait for a server that is not there. */
-async function* untilItEnds(begin, threadId, user, signal, leaving = signal) {
+async function* untilItEnds(begin, threadId, user, signal, leaving = signal, onLost = () => {}) {
   let seen = null;
   let wasLost = false;
   let source = begin();
@@ -74,6 +110,7 @@ async function* untilItEnds(begin, threadId, user, signal, leaving = signal) {
       if (seen === null && retries >= FIRST_RETRIES) throw error;
     }
     wasLost = true;
+    onLost();
     if (retries >= RETRIES) throw new ApiError(0, { code: "unreachable", message: "The connection was lost. The answer goes on at the server; reload to see it." });
     if (!(await serverBack(leaving))) throw new ApiError(0, { code: "unreachable", message: "The server doesn't answer. The message is kept as a draft." });
     await pause(FIRST_PAUSE_MS * 2 ** retries, signal);

@@ -48,7 +48,7 @@ export function useScrolling(talk, focusTurn) {
     held.current = heldAt(element.current, target);
   });
   useEffect(() => {
-    if (!talk.pending) return;
+    if (!talk.pending.length) return;
     atEnd.current = true;
     settle();
   }, [talk.pending]);

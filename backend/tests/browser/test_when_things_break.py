@@ -7,6 +7,7 @@ from playwright.sync_api import Locator, Page, expect
 
 from tests.browser.axe import grave_problems
 from tests.browser.site import Site, Visits
+from tests.http_client import Json
 from tests.processes import StandInModel, wait_until
 
 WORDS = [f"word{number:02}" for number in range(40)]
@@ -31,10 +32,14 @@ def answers(page: Page) -> Locator:
     return page.get_by_role("article", name=re.compile("^Assistant"))
 
 
-def said(site: Site, user: str) -> list[str]:
+def turns_of(site: Site, user: str) -> list[Json]:
     (thread,) = site.get("threads", user_id=user)["threads"]
-    turns = site.get(f"threads/{thread['thread_id']}/turns", user_id=user)["turns"]
-    return [turn["content"] for turn in turns if turn["role"] == "user"]
+    turns: list[Json] = site.get(f"threads/{thread['thread_id']}/turns", user_id=user)["turns"]
+    return turns
+
+
+def said(site: Site, user: str) -> list[str]:
+    return [turn["content"] for turn in turns_of(site, user) if turn["role"] == "user"]
 
 
 def test_an_answer_whose_server_is_killed_is_given_when_it_is_back(
@@ -111,6 +116,64 @@ def test_a_first_message_that_was_not_taken_is_there_after_a_reload(
 
 
 @pytest.mark.slow
+def test_what_is_sent_after_an_answer_broke_off_follows_that_answer_in_its_order(
+    own_site: Site, model: StandInModel, visit: Visits
+) -> None:
+    model.control(answer=ANSWER, chunk_delay_seconds=0.25, only="chat")
+    page = visit(own_site, "ann").open("chat")
+    say(page, "First")
+    expect(log(page)).to_contain_text(WORDS[3])
+    own_site.kill()
+    expect(banner(page)).to_be_visible()
+    say(page, "Second")
+    say(page, "Third")
+    for text in ("First", "Second", "Third"):
+        expect(log(page).get_by_text(text, exact=True)).to_be_visible()
+    model.control(answer="Here I am.", only="chat")
+    own_site.restart()
+    expect(answers(page).get_by_text("Here I am.")).to_have_count(3)
+    assert said(own_site, "ann") == ["First", "Second", "Third"]
+    shown = log(page).inner_text()
+    assert re.findall(r"First|Second|Third|Here I am", shown) == [
+        "First", "Here I am", "Second", "Here I am", "Third", "Here I am",
+    ]  # fmt: skip
+
+
+@pytest.mark.slow
+def test_what_waited_at_a_server_that_was_killed_stays_in_sight(
+    own_site: Site, model: StandInModel, visit: Visits
+) -> None:
+    model.control(answer=ANSWER, chunk_delay_seconds=0.25, only="chat")
+    page = visit(own_site, "ann").open("chat")
+    say(page, "First")
+    expect(log(page)).to_contain_text(WORDS[3])
+    say(page, "Second")
+    wait_until(lambda: said(own_site, "ann") == ["First", "Second"], "both are taken")
+    own_site.kill()
+    expect(banner(page)).to_be_visible()
+    model.control(answer="To the second.", only="chat")
+    own_site.restart()
+    expect(answers(page).last.get_by_text("To the second.")).to_be_visible()
+    expect(log(page).get_by_text("First", exact=True)).to_be_visible()
+    expect(log(page).get_by_text("Second", exact=True)).to_be_visible()
+    expect(answers(page)).to_have_count(2)
+    expect(answers(page).first).to_contain_text("server stopped before the answer was complete")
+    again = [turn["parent_id"] for turn in turns_of(own_site, "ann")[4:]]
+    assert again == ["t-3"], "an answer to the first would be on a branch of its own"
+
+
+@pytest.mark.slow
+def test_messages_that_no_server_took_are_all_there_after_a_reload(site: Site, visit: Visits) -> None:
+    page = visit(site, "reloader of two").open("chat")
+    page.route("**/messages", lambda route: None)
+    for text in ("Are you there?", "Hello?"):
+        say(page, text)
+        expect(log(page)).to_contain_text(text)
+    page.reload()
+    expect(page.get_by_role("textbox", name="Message")).to_have_value("Are you there?\n\nHello?")
+
+
+@pytest.mark.slow
 def test_two_tabs_of_a_killed_server_ask_once(own_site: Site, model: StandInModel, visit: Visits) -> None:
     model.control(answer=ANSWER, chunk_delay_seconds=0.25, only="chat")
     tabs = visit(own_site, "ann")
@@ -127,9 +190,7 @@ def test_two_tabs_of_a_killed_server_ask_once(own_site: Site, model: StandInMode
     for tab in (page, other):
         expect(answers(tab).get_by_text(ANSWER)).to_be_visible()
         expect(answers(tab)).to_have_count(1)
-    (thread,) = own_site.get("threads", user_id="ann")["threads"]
-    turns = own_site.get(f"threads/{thread['thread_id']}/turns", user_id="ann")["turns"]
-    assert [turn["role"] for turn in turns] == ["user", "assistant", "assistant"]
+    assert [turn["role"] for turn in turns_of(own_site, "ann")] == ["user", "assistant", "assistant"]
 
 
 @pytest.mark.slow
