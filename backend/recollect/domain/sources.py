@@ -178,6 +178,14 @@ def words_of_person(turn: Turn) -> str:
     return "\n".join(text_parts(turn.parts)) if turn.parts else turn.content
 
 
+def without_labels(turn: Turn) -> Turn:
+    """With the words of the person alone: the names of what came along may be a stranger's words."""
+    own = turn.content
+    for source in reversed(list(sources_of(turn))):
+        own = own.removesuffix(source.label).removesuffix("\n")
+    return turn if own == turn.content else replace(turn, content=own)
+
+
 def bounded(text: str) -> str:
     """As much of a text as is kept, without characters that can't be stored or shown."""
     return _control.sub("", text.replace("\r\n", "\n").replace("\r", "\n"))[:MOST_CHARS]

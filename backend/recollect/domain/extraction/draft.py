@@ -112,7 +112,7 @@ class Extraction:
 
 @dataclass(frozen=True, slots=True)
 class StoredCell:
-    """Its turns, in order, with the place of each in the vault and what was recalled for the answers among them."""
+    """Its turns, in order, without the names of their sources; with the place of each in the vault and what was recalled."""
 
     memcell_id: str
     thread: Thread

@@ -10,6 +10,7 @@ from recollect.domain.identity import thread_key, turn_number
 from recollect.domain.job import JobSpec
 from recollect.domain.model import JsonObject, Memcell, ThreadRef, Turn
 from recollect.domain.paths import owner_folder
+from recollect.domain.sources import without_labels
 from recollect.domain.strategy import STRATEGY, ClosedCell, memory_lane
 from recollect.errors import NotFound
 from recollect.infra.journal.database import Database, read_transaction, write_transaction
@@ -308,7 +309,7 @@ class SqlCellTexts:
             f"SELECT {TURN_COLUMNS} FROM turns WHERE thread_pk = ? AND position IN ({marks}) ORDER BY position",
             (heads[0]["pk"], *places),
         )
-        turns = tuple(turn_of(row) for row in stored)
+        turns = tuple(without_labels(turn_of(row)) for row in stored)
         bound = {"pk": heads[0]["pk"], "first": places[0] - _LOOK_BACK, "last": places[-1]}
         parts = rows(connection, PARTS, {**bound, "first": places[0]})
         holding = {turn.turn_id: part for turn in turns if (part := _part_of(turn, parts)) is not None}

@@ -152,9 +152,26 @@ async def test_what_only_a_source_says_is_refused(model: MortalModel, tmp_path: 
         assert await entries(home, "facts") == []
 
 
-async def ask(home: Home, owner: str, question: str, **fields: Any) -> Json:
+async def test_the_names_of_sources_are_not_taken_for_words_of_the_person(
+    model: MortalModel, tmp_path: Path
+) -> None:
+    said, told = "I like parks. What does it say?", "I live in Oslo."
+    read = {"type": "file", "file": {"filename": told, "text": "It rains."}}
+    async with remembering(tmp_path, model) as home:
+        await ask(home, "ann", said, context=[{"title": told, "text": "It rains."}])
+        parts = [{"type": "text", "text": "I have a dog called Rex."}, read, read]
+        await ask(home, "ann", None, parts=parts)
+        await ask(home, "ann", None, parts=[read])
+        await flush(home, "chat")
+        found = await entries(home)
+    facts = sorted(each.entry.text for each in found if each.kind == "facts")
+    assert facts == ["ann has a dog called Rex.", "ann likes parks."]
+    assert not any("Oslo" in each.entry.text for each in found)
+
+
+async def ask(home: Home, owner: str, question: str | None, **fields: Any) -> Json:
     await home.app.search.indexer.settled()
-    body = {"user_id": owner, "content": question, **fields}
+    body = {"user_id": owner, **({} if question is None else {"content": question}), **fields}
     answer: Json = (
         (await home.client.post("/api/v1/threads/chat/messages", json=body)).raise_for_status().json()
     )
