@@ -241,7 +241,7 @@ def _claude_code_message(line: Json, identifier: str, parent: str | None, left_o
     elif line.get("type") not in ("user", "assistant") or role not in ("user", "assistant"):
         reason = SYSTEM
     elif not text:
-        kinds = {each.get("type") for each in blocks}
+        kinds = {text_in(each.get("type")) for each in blocks}
         reason = (
             THINKING if kinds == {"thinking"} else IMAGES if kinds == {"image"} else TOOLS if kinds else EMPTY
         )

@@ -8,9 +8,10 @@ import lzma
 import struct
 import zipfile
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import dataclass, field
+from functools import partial
 from typing import IO, Any, cast
 
 from recollect.domain.imports.conversation import UNREADABLE, Conversation
@@ -160,14 +161,15 @@ class Source:
             elif found == CLAUDE_CODE and size > _LONGEST_SESSION:
                 yield LeftOut(f"sessions of more than {_LONGEST_SESSION:,} bytes")
             elif found == CLAUDE_CODE:
-                yield claude_code(_lines(file), name)
+                yield _read(partial(claude_code, _lines(file), name))
             elif found == CLAUDE_NOTES:
                 for told in array(file):
                     notes = claude_notes(told) if isinstance(told, dict) else []
                     yield from (NoteFile(named, text.encode("utf-8", "replace")) for named, text in notes)
             else:
                 for told in array(file):
-                    yield _read(found, told) if isinstance(told, dict) else LeftOut(UNREADABLE)
+                    reader = READERS[found]
+                    yield _read(partial(reader, told)) if isinstance(told, dict) else LeftOut(UNREADABLE)
 
     def _members(self) -> list[tuple[str, int]]:
         """Files in an archive, with their sizes; of a plain file only itself, which has no name in an archive."""
@@ -258,9 +260,12 @@ class _Pieces(io.RawIOBase):
         return len(piece)
 
 
-def _read(found: str, told: dict[str, Any]) -> Conversation | LeftOut:
+def _read(reader: Callable[[], Conversation]) -> Conversation | LeftOut:
+    """What is of another form than its format promises is left out. Raises BrokenFile where its file can't be read on."""
     try:
-        return READERS[found](told)
+        return reader()
+    except BrokenFile:
+        raise
     except (ValueError, TypeError, OverflowError, RecursionError):
         return LeftOut(UNREADABLE)
 

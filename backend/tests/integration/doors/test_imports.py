@@ -175,6 +175,14 @@ async def test_documents_of_claudes_projects_and_what_it_remembers_become_notes(
     assert (await bring(home, made.zipped(files)))["already"]["notes"] == 5
 
 
+@pytest.mark.parametrize("odd", [["text"], {"a": 1}])
+async def test_a_block_of_a_session_whose_type_is_no_text_is_left_out_alone(home: Home, odd: Any) -> None:
+    first, *lines = made.claude_code(1, 2)
+    damaged = {**lines[0], "uuid": "odd", "message": {"role": "user", "content": [{"type": odd}]}}
+    report = await bring(home, made.lines([first, damaged, *lines]), "session-1.jsonl")
+    assert (report["messages"], report["left_out"]) == (2, {"tool calls and results": 3})
+
+
 async def test_a_session_of_claude_code_is_what_was_said_in_it(home: Home) -> None:
     lines = made.claude_code(1, 6)
     parent = lines[1]["uuid"]
