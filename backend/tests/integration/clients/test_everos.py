@@ -3,6 +3,7 @@
 import sys
 from collections.abc import Callable, Iterator
 from importlib.metadata import version
+from json import dumps
 from typing import Any
 
 import pytest
@@ -62,6 +63,8 @@ def test_what_is_added_is_extracted_found_listed_changed_and_deleted(server: Ser
         assert (page.user_id, list(page.profile_data)) == ("ann", ["explicit_info", "implicit_traits"])
         assert client.search("Berlin", user_id="ann", app_id="another").episodes == []
         assert client.search("Berlin", user_id="bob").episodes == []
+        unknown = FilterNode.from_dict({"session_id": "s2"})
+        assert client.search("Berlin", user_id="ann", filters=unknown).episodes == []
         assert (
             client.get(
                 "episode", user_id="ann", filters=FilterNode.from_dict({"session_id": "s2"})
@@ -103,6 +106,13 @@ def test_whatever_is_sent_nothing_breaks(server: Server) -> None:
                 path,
                 body,
             )
+
+
+def test_half_of_a_surrogate_pair_is_refused_wherever_it_is(server: Server) -> None:
+    operation = {"action": "add", "type": "\ud83d", "data": {"description": "Ann sings."}}
+    body = dumps({"user_id": "ann", "operations": [operation]})
+    answer = server.client.post(f"{EVEROS}/edit", content=body, headers={"Content-Type": "application/json"})
+    assert answer.status_code == INVALID, answer.text
 
 
 async def test_keys_keep_users_and_spaces_apart(home: Home) -> None:

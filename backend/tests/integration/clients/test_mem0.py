@@ -125,6 +125,8 @@ async def test_messages_become_memories_that_tell_their_thread_and_metadata(tmp_
         assert added["status"] == "PENDING"
         other = {"filters": {"AND": [{"user_id": "ann"}, {"run_id": "r2"}]}}
         assert (await call(home, "POST", "/v3/memories/", other))["count"] == 0
+        nowhere = {"query": "Where does Ann live?", **other}
+        assert (await call(home, "POST", "/v3/memories/search/", nowhere))["results"] == []
         for app in ("work", "home"):
             said = [{"role": "user", "content": f"I keep a cat at {app}."}]
             of_app = {"user_id": "erin", "app_id": app, "agent_id": f"bot-{app}"}

@@ -139,7 +139,7 @@ class UpdateBody(Lenient):
 
 class Operation(Lenient):
     action: Literal["add", "update", "delete"]
-    type: str = "explicit_info"
+    type: Id = "explicit_info"
     item_id: Id | None = None
     data: Metadata = Field(default_factory=dict)
 
