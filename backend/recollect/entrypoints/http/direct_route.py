@@ -8,21 +8,24 @@ import asyncio
 import json
 from collections.abc import Callable, Coroutine, Iterable
 from functools import cache
-from typing import Any
+from typing import Any, TypeVar
 
-from fastapi import FastAPI, Request, Response
+from fastapi import APIRouter, FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse
 from fastapi.routing import APIRoute
 from pydantic import BaseModel, TypeAdapter, ValidationError
 from starlette.exceptions import HTTPException
 from starlette.routing import BaseRoute
 from starlette.types import Receive, Scope, Send
 
+from recollect.domain.model import JsonObject
 from recollect.entrypoints.http.deps import get_app, get_caller
 from recollect.entrypoints.http.errors import for_either_door, render_invalid, render_known
 from recollect.entrypoints.http.requests import MAX_TEXT, Said
 from recollect.errors import RecollectError, TooLarge
 
+Endpoint = TypeVar("Endpoint", bound=Callable[..., Any])
 MAX_VALUES = 50_000
 """JSON values in one body."""
 _SMALL_BODY = 8 * 1024
@@ -37,7 +40,7 @@ _known, _invalid = for_either_door(render_known), for_either_door(render_invalid
 class DirectRoute(APIRoute):
     """For endpoints `(home, caller, body, request)`: in the API document as usual, called without FastAPI's machinery.
 
-    The body goes straight from bytes into its model, and an answer that is a model straight into bytes. What else an
+    The body goes straight from bytes into its model, and an answer that is a model or JSON straight into bytes. What else an
     endpoint needs it reads from the request; the route's dependencies describe it, and are not called.
     """
 
@@ -46,11 +49,25 @@ class DirectRoute(APIRoute):
         content = await request.body()
         caller = await get_caller(request)
         body = await _checked(self.body_field.field_info.annotation, content)
-        answer: BaseModel | Response = await self.endpoint(await get_app(request), caller, body, request)
+        answer: BaseModel | Response | JsonObject = await self.endpoint(
+            await get_app(request), caller, body, request
+        )
         if isinstance(answer, Response):
             return answer
+        if isinstance(answer, dict):
+            return JSONResponse(answer, self.status_code or 200)
         written = answer.__pydantic_serializer__.to_json(answer)
         return Response(written, self.status_code or 200, media_type="application/json")
+
+
+def direct(router: APIRouter, path: str) -> Callable[[Endpoint], Endpoint]:
+    """Add a POST as a direct route."""
+
+    def added(endpoint: Endpoint) -> Endpoint:
+        router.add_api_route(path, endpoint, methods=["POST"], route_class_override=DirectRoute)
+        return endpoint
+
+    return added
 
 
 class _InvalidBody(HTTPException):

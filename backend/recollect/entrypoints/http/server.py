@@ -116,7 +116,7 @@ def create_server(app: App) -> Guard:
     api = create_api()
     settings = app.settings
     local = is_loopback(settings.host)
-    direct = (memory, openai, responses, anthropic, mcp)
+    direct = (memory, openai, responses, anthropic, mcp, mem0, everos, supermemory)
     routed = Shortcut(api, [route for door in direct for route in door.router.routes])
 
     async def at_home(scope: Scope, receive: Receive, send: Send) -> None:

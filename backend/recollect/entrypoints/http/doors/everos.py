@@ -12,7 +12,7 @@ from recollect.domain.markdown.front_matter import write_time
 from recollect.domain.model import Append, JsonObject
 from recollect.domain.recall.hits import Hit, Mode
 from recollect.entrypoints.http.deps import Calling, Home
-from recollect.entrypoints.http.direct_route import BodyRoute
+from recollect.entrypoints.http.direct_route import BodyRoute, direct
 from recollect.entrypoints.http.doors import memories
 from recollect.entrypoints.http.doors.asking import Asking, asking_for
 from recollect.entrypoints.http.doors.everos_body import (
@@ -128,7 +128,7 @@ async def flush(home: Home, caller: Calling, body: FlushBody, request: Request) 
     return _answer({"status": "extracted" if flushed.memcells else "no_extraction"})
 
 
-@router.post("/search")
+@direct(router, "/search")
 async def search(home: Home, caller: Calling, body: SearchBody, request: Request) -> JsonObject:
     """Facts come with their episode where that is found too, else as an episode of their own."""
     asking = asking_for(home, caller, request, body.user_id)

@@ -13,7 +13,7 @@ from recollect.domain.entries.entry import FACTS, KnownEntry, said_at
 from recollect.domain.markdown.front_matter import write_time
 from recollect.domain.model import Append, JsonObject, Receipt
 from recollect.entrypoints.http.deps import Calling, Home, PathId
-from recollect.entrypoints.http.direct_route import BodyRoute
+from recollect.entrypoints.http.direct_route import BodyRoute, direct
 from recollect.entrypoints.http.doors import memories
 from recollect.entrypoints.http.doors.asking import Asking, asking_for
 from recollect.entrypoints.http.doors.mem0_body import (
@@ -260,7 +260,7 @@ async def list_memories(
     return {"count": len(found), "next": rest, "previous": before, "results": rows}
 
 
-@router.post("/v3/memories/search/")
+@direct(router, "/v3/memories/search/")
 async def search_memories(home: Home, caller: Calling, body: SearchMemories, request: Request) -> JsonObject:
     """The memories that answer a query, the best first."""
     return {"results": await _found(asking_for(home, caller, request, body.user_id), body, 10)}
@@ -388,7 +388,7 @@ async def list_hosted(
     return {"results": await _rows(asking, found)}
 
 
-@router.post("/search")
+@direct(router, "/search")
 async def search_hosted(home: Home, caller: Calling, body: SearchMemories, request: Request) -> JsonObject:
     return {"results": await _found(asking_for(home, caller, request, body.user_id), body, 100)}
 

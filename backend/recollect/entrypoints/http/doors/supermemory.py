@@ -15,7 +15,7 @@ from recollect.domain.markdown.front_matter import write_time
 from recollect.domain.model import DEFAULT_USER, Append, JsonObject, Thread, ThreadRef, Turn
 from recollect.domain.recall.hits import Hit
 from recollect.entrypoints.http.deps import Calling, Home, PathId, note
-from recollect.entrypoints.http.direct_route import BodyRoute
+from recollect.entrypoints.http.direct_route import BodyRoute, direct
 from recollect.entrypoints.http.doors import memories
 from recollect.entrypoints.http.doors.asking import Asking
 from recollect.entrypoints.http.doors.supermemory_body import (
@@ -248,7 +248,7 @@ async def _hits(asking: Asking, tags: tuple[str, ...], body: SearchWanted, types
     return await memories.search(asking, **wanted, relevant_only=body.threshold != 0)
 
 
-@router.post("/v4/search")
+@direct(router, "/v4/search")
 async def search_memories(home: Home, caller: Calling, body: SearchWanted, request: Request) -> JsonObject:
     """Memories; with `hybrid`, messages too, or messages alone."""
     began = time.monotonic()
