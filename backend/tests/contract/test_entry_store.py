@@ -390,13 +390,16 @@ async def test_a_skill_has_the_file_that_it_is_given_and_no_job_of_ours(entries:
 
 async def test_a_receipt_is_kept_with_its_thread_once_per_cell_and_strategy(entries: Entries) -> None:
     await entries.add_thread("t1")
-    receipt = EntryReceipt(ThreadRef("default", "ann", "t1"), "c-1", "facts", {"wrote": 1})
-    for _ in range(2):
+    await entries.journal.execute(
+        "INSERT INTO memcell SELECT 5, 'c-1', pk, space, thread_id, '[]', '[]', 0, 'gap', 0, 0 FROM threads"
+    )
+    for cell, wrote in (("c-1", 1), ("c-1", 2), ("c-forgotten", 3)):
+        receipt = EntryReceipt(ThreadRef("default", "ann", "t1"), cell, "facts", {"wrote": wrote})
         await entries.store.apply(
             EntryChange("default", ANN, "extraction", "x", (fact(),), receipts=(receipt,))
         )
-    found = await entries.journal.database.read("SELECT subject, stage FROM receipts")
-    assert [tuple(row.values()) for row in found] == [("c-1", "facts")]
+    found = await entries.journal.database.read("SELECT memcell_pk, stage, detail_json FROM receipts")
+    assert [tuple(row.values()) for row in found] == [(5, "facts", '{"wrote": 2}')]
 
 
 async def test_nothing_is_written_for_a_thread_that_is_gone(entries: Entries) -> None:

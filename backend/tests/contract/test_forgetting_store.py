@@ -69,6 +69,21 @@ async def test_forgetting_one_of_two_users_with_one_thread_id_leaves_the_others_
     assert (again.status, again.turn_id) == ("accepted", "t-3")
 
 
+async def test_nothing_is_told_of_a_turn_that_is_gone(journal: Journal, store: SqlForgetting) -> None:
+    """Neither what was told before it was forgotten, nor what comes late; what is told of others stays."""
+    await journal.add("t1", "one", "two", user_id="ann")
+    thread, told = ThreadRef("default", "ann", "t1"), {"words": "one"}
+    for turn in ("t-1", "t-2", None):
+        await journal.chats.record_receipt(thread, turn, "kept", told)
+    await store.forget_turns(thread, ["t-1"])
+    await journal.chats.record_receipt(thread, "t-1", "late", told)
+    await journal.chats.record_receipt(ThreadRef("default", "ann", "gone"), None, "late", told)
+    found = await journal.database.read(
+        "SELECT r.stage, t.position FROM receipts r LEFT JOIN turns t ON t.pk = r.turn_pk ORDER BY r.pk"
+    )
+    assert [tuple(row.values()) for row in found] == [("kept", 2), ("kept", None)]
+
+
 async def test_of_a_note_the_file_goes_first_and_then_what_came_late(
     journal: Journal, store: SqlForgetting
 ) -> None:

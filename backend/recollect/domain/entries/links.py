@@ -9,6 +9,7 @@ from recollect.domain.entries.entry import EPISODES, FACTS, FORESIGHT, KnownEntr
 from recollect.domain.identity import turn_number
 from recollect.domain.markdown.front_matter import write_time
 from recollect.domain.model import Entry
+from recollect.domain.paths import linked_turn
 
 SUPERSEDES = "supersedes"
 SUPERSEDED_BY = "superseded_by"
@@ -80,6 +81,13 @@ def origin_ids(entry: Entry) -> tuple[str, ...]:
     named = [each for key in ORIGINS for each in _ids(entry.extra.get(key, ""))]
     linked = (link.rpartition("#^")[2] for link in entry.sources if "#^" in link)
     return tuple(dict.fromkeys([*named, *(each for each in linked if each and turn_number(each) is None)]))
+
+
+def origins_of(owner: str, entry: Entry) -> set[tuple[str, int]]:
+    """What it came from: turns, by their thread's folder and their number; other entries, by their id and 0."""
+    turns = filter(None, (linked_turn(owner, link) for link in entry.sources))
+    places = {(folder, turn_number(turn_id) or 0) for folder, turn_id in turns}
+    return places | {(entry_id, 0) for entry_id in origin_ids(entry)}
 
 
 def without_origin(entry: Entry, origin: str) -> Entry:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 
 from recollect.domain.entries.entry import KeptAnswer
 from recollect.domain.extraction.draft import StoredCell
-from recollect.domain.identity import thread_key, turn_number
+from recollect.domain.identity import thread_key, turn_id, turn_number
 from recollect.domain.job import JobSpec
 from recollect.domain.model import JsonObject, Memcell, ThreadRef, Turn
 from recollect.domain.paths import owner_folder
@@ -27,6 +27,7 @@ from recollect.infra.journal.rows import (
     dumped,
     memcell_of,
     named_rows,
+    put_receipt,
     queue_jobs,
     queued_job_id,
     rows,
@@ -68,10 +69,15 @@ UPDATE threads SET closes_at = NULL
 WHERE pk = ? AND closes_at IS NOT NULL AND NOT EXISTS (SELECT 1 FROM unprocessed_buffer WHERE thread_pk = threads.pk)"""
 
 
+RECEIPTS_OF_CELLS = f"""
+SELECT c.memcell_id, r.stage, r.detail_json FROM memcell c JOIN receipts r ON r.memcell_pk = c.pk
+WHERE c.thread_pk = {THREAD_PK} AND c.memcell_id IN (SELECT value FROM json_each(?))"""
+
 RECEIPTS_OF_TURNS = """
-SELECT h.user_id, h.thread_id, r.subject, r.detail_json FROM json_each(?) j
+SELECT h.user_id, h.thread_id, t.position, r.detail_json FROM json_each(?) j
 JOIN threads h ON h.space = ? AND h.user_id = json_extract(j.value, '$[0]') AND h.thread_id = json_extract(j.value, '$[1]')
-JOIN receipts r ON r.thread_pk = h.pk AND r.subject = json_extract(j.value, '$[2]') AND r.stage = ? ORDER BY r.pk"""
+JOIN turns t ON t.thread_pk = h.pk AND t.position = json_extract(j.value, '$[2]')
+JOIN receipts r ON r.turn_pk = t.pk AND r.stage = ?"""
 
 
 class SqlCellStore(QueueingStore):
@@ -151,26 +157,28 @@ class SqlCellStore(QueueingStore):
 
         return await self._change(request)
 
-    async def receipts(self, thread: ThreadRef, subjects: Sequence[str]) -> dict[str, dict[str, JsonObject]]:
-        """What happened to memcells or turns: by subject and stage, the newest of each."""
-        told: dict[str, dict[str, JsonObject]] = {subject: {} for subject in subjects}
-        found = await self._database.read(
-            f"SELECT subject, stage, detail_json FROM receipts WHERE thread_pk = {THREAD_PK}"
-            f" AND subject IN ({','.join('?' * len(subjects))}) ORDER BY pk",
-            (*thread, *subjects),
-        )
-        for row in found:
-            told[row["subject"]][row["stage"]] = json.loads(row["detail_json"])
+    async def receipts(self, thread: ThreadRef, memcells: Sequence[str]) -> dict[str, dict[str, JsonObject]]:
+        """What happened to memcells: by memcell and stage."""
+        told: dict[str, dict[str, JsonObject]] = {memcell: {} for memcell in memcells}
+        for row in await self._database.read(RECEIPTS_OF_CELLS, (*thread, json.dumps(list(memcells)))):
+            told[row["memcell_id"]][row["stage"]] = json.loads(row["detail_json"])
         return told
+
+    async def told_of_thread(self, thread: ThreadRef, stage: str) -> JsonObject:
+        """What a thread's own receipt tells of a stage."""
+        found = await self._database.one(
+            f"SELECT detail_json FROM receipts WHERE thread_pk = {THREAD_PK} AND stage = ?", (*thread, stage)
+        )
+        return {} if found is None else dict(json.loads(found["detail_json"]))
 
     async def told_of_turns(
         self, space: str, stage: str, turns: Collection[tuple[str, str, str]]
     ) -> dict[tuple[str, str, str], JsonObject]:
-        """What receipts tell of a stage of these turns, each named by user, thread and turn; the newest of each."""
-        found = await self._database.read(RECEIPTS_OF_TURNS, (json.dumps(list(turns)), space, stage))
+        """What receipts tell of a stage of these turns, each named by user, thread and turn."""
+        places = json.dumps([(user_id, thread_id, turn_number(turn)) for user_id, thread_id, turn in turns])
         return {
-            (row["user_id"], row["thread_id"], row["subject"]): json.loads(row["detail_json"])
-            for row in found
+            (row["user_id"], row["thread_id"], turn_id(row["position"])): json.loads(row["detail_json"])
+            for row in await self._database.read(RECEIPTS_OF_TURNS, (places, space, stage))
         }
 
     async def list_cells(self, thread: ThreadRef) -> list[tuple[Memcell, tuple[str, ...]]]:
@@ -192,7 +200,7 @@ def _close_one(
     now: int,
 ) -> bool:
     """Returns whether tools were used in it."""
-    positions = [turn_number(turn_id) for turn_id in cell.turn_ids]
+    positions = [turn_number(name) for name in cell.turn_ids]
     marks = ",".join("?" * len(positions))
     members = connection.execute(
         "SELECT t.pk, t.message_id, t.position, t.tool_calls_json IS NOT NULL FROM turns t JOIN unprocessed_buffer b"
@@ -206,14 +214,9 @@ def _close_one(
         )
     stored = [(pk, message_id) for pk, message_id, *_ in members]
     insert_cell(connection, thread_pk, thread, cell, stored, members[-1][2], now)
-    connection.executemany(
-        "DELETE FROM unprocessed_buffer WHERE thread_pk = ? AND turn_pk = ?",
-        [(thread_pk, pk) for pk, *_ in members],
-    )
-    connection.execute(
-        "INSERT INTO receipts (thread_pk, subject, stage, detail_json, at) VALUES (?, ?, 'celled', ?, ?)",
-        (thread_pk, cell.memcell_id, json.dumps({"reason": cell.reason, "decided_by": decided_by}), now),
-    )
+    connection.executemany("DELETE FROM unprocessed_buffer WHERE turn_pk = ?", [(pk,) for pk, *_ in members])
+    told: JsonObject = {"reason": cell.reason, "decided_by": decided_by}
+    put_receipt(connection, "memcell", (thread_pk, cell.memcell_id), "celled", told, now)
     return any(calls for *_, calls in members)
 
 
@@ -329,14 +332,14 @@ SELECT answer, model, usage_json, known_json, failed_calls FROM model_answers
 WHERE space = ? AND cell = ? AND name = ? AND prompt_digest = ?"""
 
 KEEP = f"""
-INSERT INTO model_answers (space, cell, name, prompt_digest, thread_key, answer, model, usage_json, known_json, at)
-SELECT ?, ?, ?, ?, ?, ?, ?, ?, ?, ? WHERE EXISTS {THREAD_PK}
+INSERT INTO model_answers (thread_pk, space, cell, name, prompt_digest, answer, model, usage_json, known_json, at)
+SELECT pk, ?, ?, ?, ?, ?, ?, ?, ?, ? FROM threads WHERE {IS_THREAD}
 ON CONFLICT (space, cell, name, prompt_digest) DO UPDATE SET answer = excluded.answer, model = excluded.model,
     usage_json = excluded.usage_json, known_json = excluded.known_json, at = excluded.at WHERE answer = ''"""
 
 COUNT_CALLS = f"""
-INSERT INTO model_answers (space, cell, name, prompt_digest, thread_key, answer, model, usage_json, at, failed_calls)
-SELECT ?, ?, ?, ?, ?, '', '', '{{}}', ?, ? WHERE EXISTS {THREAD_PK}
+INSERT INTO model_answers (thread_pk, space, cell, name, prompt_digest, answer, model, usage_json, at, failed_calls)
+SELECT pk, ?, ?, ?, ?, '', '', '{{}}', ?, ? FROM threads WHERE {IS_THREAD}
 ON CONFLICT (space, cell, name, prompt_digest) DO UPDATE SET failed_calls = failed_calls + excluded.failed_calls"""
 
 
@@ -360,12 +363,12 @@ class SqlModelAnswers:
         return 0 if found is None else int(found["failed_calls"])
 
     async def count_failed(self, thread: ThreadRef, cell: str, name: str, digest: str, calls: int) -> None:
-        asked = (thread.space, cell, name, digest, thread_key(thread))
-        await self._database.execute(COUNT_CALLS, (*asked, self._clock(), calls, *thread))
+        told = (thread.space, cell, name, digest, self._clock(), calls)
+        await self._database.execute(COUNT_CALLS, (*told, *thread))
 
     async def keep(self, thread: ThreadRef, cell: str, name: str, digest: str, answer: KeptAnswer) -> None:
         """The first answer to a prompt stays. Nothing is kept of a thread that is gone."""
-        asked = (thread.space, cell, name, digest, thread_key(thread))
+        asked = (thread.space, cell, name, digest)
         told = (answer.text, answer.model, dumped(answer.usage), dumped(answer.known), self._clock())
         await self._database.execute(KEEP, (*asked, *told, *thread))
 

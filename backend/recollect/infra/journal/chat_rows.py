@@ -66,7 +66,7 @@ UPDATE turns SET content = ?, reasoning = ?, tool_calls_json = ?, model = ?, sta
     digest = ? WHERE pk = ?"""
 
 OVERTAKEN = """
-SELECT t.position FROM chat_requests r JOIN turns t ON t.thread_pk = r.thread_pk AND t.position = r.answer
+SELECT t.position FROM chat_requests r JOIN turns t ON t.pk = r.answer_pk
 WHERE r.thread_pk = ? AND r.idempotency_key = ? AND t.status = 'failed'"""
 
 _ON_PATH = f"{TURN_COLUMNS}, block, memories_json"
@@ -141,8 +141,9 @@ def accept(
     due = close_others(connection, head, now, schedule) if is_first else None
     if asked.key is not None:
         connection.execute(
-            "INSERT OR REPLACE INTO chat_requests (thread_pk, idempotency_key, digest, answer) VALUES (?, ?, ?, ?)",
-            (head.pk, asked.key, request_digest, last_answer),
+            "INSERT OR REPLACE INTO chat_requests (thread_pk, idempotency_key, digest, answer_pk)"
+            " SELECT thread_pk, ?, ?, pk FROM turns WHERE thread_pk = ? AND position = ?",
+            (asked.key, request_digest, head.pk, last_answer),
         )
     new = turns[len(asked.earlier) :]
     asked_for = len(asked.turns)
@@ -298,9 +299,7 @@ def update_turn(
         ),
     )  # fmt: skip
     if reason is not None and not was_skipped:
-        connection.execute(
-            "DELETE FROM unprocessed_buffer WHERE thread_pk = ? AND turn_pk = ?", (thread_pk, turn_pk)
-        )
+        connection.execute("DELETE FROM unprocessed_buffer WHERE turn_pk = ?", (turn_pk,))
     return turn
 
 

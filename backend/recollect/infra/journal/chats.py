@@ -50,8 +50,10 @@ from recollect.infra.journal.rows import (
     NewJob,
     earliest,
     named_rows,
+    put_receipt,
     queue_jobs,
     thread_columns,
+    thread_pk,
     turn_of,
 )
 from recollect.infra.journal.turns import queue_boundary_and_transcript, transcript_job
@@ -80,7 +82,7 @@ class SqlChatStore(QueueingStore):
         """What was asked under this key, and its answer."""
         row = await self._database.one(
             "SELECT r.digest AS asked, t.* FROM chat_requests r"
-            " JOIN turns t ON t.thread_pk = r.thread_pk AND t.position = r.answer"
+            " JOIN turns t ON t.pk = r.answer_pk"
             f" WHERE r.thread_pk = {THREAD_PK} AND r.idempotency_key = ?",
             (*thread, key),
         )
@@ -122,9 +124,7 @@ class SqlChatStore(QueueingStore):
             left = connection.execute(LEAVE_EXAMPLES, bound).fetchall()
             if not left:
                 return False, None
-            connection.executemany(
-                f"DELETE FROM unprocessed_buffer WHERE thread_pk = {pk} AND turn_pk = ?", left
-            )
+            connection.executemany("DELETE FROM unprocessed_buffer WHERE turn_pk = ?", left)
             connection.execute(
                 "UPDATE threads SET revision = revision + 1, header_revision = header_revision + 1 WHERE pk = ?",
                 (pk,),
@@ -291,13 +291,21 @@ class SqlChatStore(QueueingStore):
             (epoch, cut, digest, text, *thread, epoch),
         )
 
-    async def record_receipt(self, thread: ThreadRef, subject: str, stage: str, detail: JsonObject) -> None:
-        """What happened at a stage to a turn or a memcell of a thread that is still there."""
-        await self._database.execute(
-            "INSERT INTO receipts (thread_pk, subject, stage, detail_json, at)"
-            f" SELECT pk, ?, ?, ?, ? FROM threads WHERE {IS_THREAD}",
-            (subject, stage, json.dumps(detail, ensure_ascii=False), self._clock(), *thread),
+    @write_transaction
+    def record_receipt(
+        self,
+        connection: sqlite3.Connection,
+        thread: ThreadRef,
+        turn_id: str | None,
+        stage: str,
+        detail: JsonObject,
+    ) -> None:
+        """What happened at a stage to a turn, or to the thread itself; nothing where it is gone."""
+        pk = thread_pk(connection, thread)
+        subject, about = (
+            ("thread", (pk,)) if turn_id is None else ("turn", (pk, identity.turn_number(turn_id)))
         )
+        put_receipt(connection, subject, about, stage, detail, self._clock())
 
     async def prompt_costs(self, space: str, user_id: str | None, limit: int) -> list[PromptCost]:
         """Of the last `limit` answers, oldest first."""

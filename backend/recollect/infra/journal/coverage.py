@@ -29,7 +29,7 @@ SELECT count(*) AS messages,
     coalesce(sum(b.turn_pk IS NULL AND m.turn_pk IS NULL AND t.skip_reason IS NULL), 0) AS missing,
     coalesce(sum((b.turn_pk IS NOT NULL) + (m.turn_pk IS NOT NULL) + (t.skip_reason IS NOT NULL) > 1), 0) AS doubled
 FROM turns t
-LEFT JOIN unprocessed_buffer b ON b.thread_pk = t.thread_pk AND b.turn_pk = t.pk
+LEFT JOIN unprocessed_buffer b ON b.turn_pk = t.pk
 LEFT JOIN memcell_turns m ON m.turn_pk = t.pk
 LEFT JOIN index_progress p ON p.generation = :generation AND p.thread_pk = t.thread_pk
 WHERE t.thread_pk IN (SELECT pk FROM threads WHERE {SCOPE})"""
@@ -51,7 +51,7 @@ FROM threads WHERE {SCOPE} AND lost > 0"""
 STRAY = f"""
 SELECT h.space, h.user_id, h.thread_id, t.position FROM turns t JOIN threads h ON h.pk = t.thread_pk
 WHERE t.skip_reason IS NULL AND t.thread_pk IN (SELECT pk FROM threads WHERE {SCOPE})
-    AND NOT EXISTS (SELECT 1 FROM unprocessed_buffer b WHERE b.thread_pk = t.thread_pk AND b.turn_pk = t.pk)
+    AND NOT EXISTS (SELECT 1 FROM unprocessed_buffer b WHERE b.turn_pk = t.pk)
     AND NOT EXISTS (SELECT 1 FROM memcell_turns m WHERE m.turn_pk = t.pk)
 ORDER BY h.thread_id, h.user_id, t.position LIMIT {_LISTED}"""
 

@@ -19,7 +19,7 @@ from recollect.domain.entries.entry import (
     owner_words,
     statement_key,
 )
-from recollect.domain.entries.links import LINKED_KINDS, origin_ids
+from recollect.domain.entries.links import LINKED_KINDS, origin_ids, origins_of
 from recollect.domain.forgetting import (
     Derived,
     Task,
@@ -60,13 +60,15 @@ from recollect.infra.journal.rows import (
 from recollect.infra.journal.webhooks import announce, has_webhooks
 
 ADD_HISTORY = """
-INSERT INTO entry_history (entry_pk, revision, entry_json, actor, cause, at) VALUES (?, ?, ?, ?, ?, ?)"""
+INSERT INTO entry_history (entry_pk, revision, entry_json, actor, cause, at) VALUES (?, ?, ?, ?, ?, ?) RETURNING pk"""
+
+ADD_ORIGIN = "INSERT INTO version_sources (version_pk, source, turn) VALUES (?, ?, ?)"
 
 VERSIONS_NAMING = """
 SELECT h.pk, h.revision, h.entry_json, h.actor, h.cause, h.at FROM entries e
 JOIN entry_history h ON h.entry_pk = e.pk
-WHERE e.space = ? AND e.owner = ? AND e.kind IN ('profile', 'skills')
-AND EXISTS (SELECT 1 FROM json_each(?) WHERE instr(h.entry_json, value))"""
+WHERE e.space = ? AND e.owner = ? AND e.kind IN ('profile', 'skills') AND h.pk IN (
+    SELECT version_pk FROM version_sources WHERE source IN (SELECT value FROM json_each(?)))"""
 
 CELL_OF_TURN = f"""
 SELECT m.memcell_id, t.role, t.timestamp FROM turns t JOIN memcell_turns mt ON mt.turn_pk = t.pk JOIN memcell m ON m.pk = mt.memcell_pk
@@ -117,7 +119,7 @@ class EntryWriter:
         self._forget_words_of_deleted()
         record_deletions(self.connection, self.change.space, self.change.owner, self.change.deletions)
         for receipt in self.change.receipts:
-            places.put_receipt(self.connection, receipt, self.now)
+            places.put_entry_receipt(self.connection, receipt, self.now)
         self.changed |= places.mark_asking(self.connection, self.change)
         return self._queue()
 
@@ -174,10 +176,10 @@ class EntryWriter:
         path = before.path if stays else places.kept_place(self.connection, before, known)
         ((pk,),) = self.connection.execute(UPDATE_ENTRY, row_of(known, path, self.now)).fetchall()
         put_sources(self.connection, pk, known)
-        self.connection.execute(
-            ADD_HISTORY,
-            (pk, before.revision, dumped_entry(before.entry), actor, cause, self.now),
-        )
+        version = (pk, before.revision, dumped_entry(before.entry), actor, cause, self.now)
+        ((version_pk,),) = self.connection.execute(ADD_HISTORY, version).fetchall()
+        origins = origins_of(before.owner, before.entry)
+        self.connection.executemany(ADD_ORIGIN, [(version_pk, *origin) for origin in origins])
         if path != before.path:
             self._leave(before)
         if (path, known.cell) != (before.path, before.cell):

@@ -31,6 +31,7 @@ from recollect.infra.journal.rows import (
     dumped,
     made,
     named_rows,
+    put_receipt,
     queue_jobs,
     thread_columns,
     waiting_twin,
@@ -262,11 +263,7 @@ def _is_its_turn(connection: sqlite3.Connection, job: JobSpec) -> bool:
     return True
 
 
-def put_receipt(connection: sqlite3.Connection, receipt: EntryReceipt, now: int) -> None:
-    """In the place of what the same strategy told of the same cell before. Raises NotFound where the thread is gone."""
-    about = (*thread_columns(connection, receipt.thread), receipt.cell, receipt.strategy)
-    connection.execute("DELETE FROM receipts WHERE thread_pk = ? AND subject = ? AND stage = ?", about)
-    connection.execute(
-        "INSERT INTO receipts (thread_pk, subject, stage, detail_json, at) VALUES (?, ?, ?, ?, ?)",
-        (*about, json.dumps(receipt.detail, ensure_ascii=False), now),
-    )
+def put_entry_receipt(connection: sqlite3.Connection, receipt: EntryReceipt, now: int) -> None:
+    """Raises NotFound where the thread is gone."""
+    about = (*thread_columns(connection, receipt.thread), receipt.cell)
+    put_receipt(connection, "memcell", about, receipt.strategy, receipt.detail, now)

@@ -8,9 +8,12 @@ from recollect.infra.journal import entries as entry_store
 from recollect.infra.journal import files as note_store
 from recollect.infra.journal import index as index_ledger
 from recollect.infra.journal.database import Database
+from recollect.infra.journal.entry_changes import VERSIONS_NAMING
+from recollect.infra.journal.forget.entries import FORGET_VERSIONS
 from recollect.infra.journal.threads import NEWEST_TURNS_OF_USER
 
 BOUND = {"space": "default", "thread_key": "k", "turns": "[1]"}
+FORGOTTEN = {"folder": "default/users/ann/threads/t1", "turns": "[1]"}
 NOTED = {"generation": "g1", "owner": "default/users/ann", "path": "p", "digest": "d"}
 
 
@@ -50,6 +53,8 @@ NOTED = {"generation": "g1", "owner": "default/users/ann", "path": "p", "digest"
         (index_ledger.IS_UNEMBEDDED, NOTED, "indexed_notes USING PRIMARY KEY (generation=? AND path=?)"),
         (entry_store.CITING, BOUND, "e USING INTEGER PRIMARY KEY (rowid=?)"),
         (entry_store.CITING_TURNS, BOUND, "entry_sources_by_turn (thread_key=? AND turn=?)"),
+        (FORGET_VERSIONS, FORGOTTEN, "version_sources_by_source (source=?)"),
+        (VERSIONS_NAMING, ["default", "x", "[]"], "version_sources_by_source (source=?)"),
         (
             NEWEST_TURNS_OF_USER,
             {"space": "default", "user_id": "ann", "threads": "5", "turns": "6"},

@@ -220,12 +220,12 @@ async def test_keys_of_threads_are_computed_again_wherever_one_is_stored(old_hom
     with closing(sqlite3.connect(old_home)) as connection:
         sources = connection.execute("SELECT user_id, thread_id, thread_key FROM entry_sources").fetchall()
         answers = connection.execute(
-            "SELECT cell, thread_key FROM model_answers ORDER BY cell DESC"
+            "SELECT a.cell, h.space, h.user_id, h.thread_id FROM model_answers a JOIN threads h ON h.pk = a.thread_pk"
         ).fetchall()
         jobs = connection.execute("SELECT user_id, lane, payload_json FROM jobs ORDER BY pk").fetchall()
         tombstones = connection.execute("SELECT thread_key FROM tombstones").fetchall()
     assert sources == [("ann", "t1", key)]
-    assert sorted(answers) == sorted([("c-1", key), (f"{key[:16]}-t-2", key)])
+    assert sorted(answers) == sorted((cell, "default", "ann", "t1") for cell in ("c-1", f"{key[:16]}-t-2"))
     assert tombstones == [(key_within_user("default", "t1"),)] == [(OLD_KEY,)]
     assert [(user_id, lane) for user_id, lane, _ in jobs] == [
         ("ann", f"cells:{key}"),
@@ -235,6 +235,74 @@ async def test_keys_of_threads_are_computed_again_wherever_one_is_stored(old_hom
     ]
     assert json.loads(jobs[1][2])["causes"] == [{"user": "ann", "thread": "t1", "cell": "c-1", "entries": []}]
     assert json.loads(jobs[2][2])["cells"] == [["ann", "t1", "c-1"]]
+
+
+VERSION = ["fa-1", "t", "x", 1, ["threads/t1/0001#^t-2", "episodes/2026-05-08#^ep-1"], "facts", {}]
+KEY = thread_key(ThreadRef("default", "ann", "t1"))
+OF_0025 = {
+    "receipts": "(thread_pk, subject, stage, detail_json, at) VALUES (7, 'c-1', 'facts', '1', 1), (7, 'c-1', 'facts', '2', 1),"
+    " (7, 't-2', 'mem0', '3', 1), (7, 'conversation', 'metadata', '4', 1), (9, 'c-1', 'facts', '5', 1), (7, 't-3', 'mem0', '6', 1)",
+    "unprocessed_buffer": "VALUES (7, 12, 'default', 't1', 'm9')",
+    "chat_requests": "VALUES (7, 'of a gone answer', x'00', 3)",
+    "model_answers": "(space, cell, name, prompt_digest, thread_key, answer, model, usage_json, at) VALUES"
+    f" ('default', 'c-2', 'memcell', 'd', '{KEY}', 'a', 'm', '{{}}', 1),"
+    " ('default', 'c-3', 'memcell', 'd', 'of a gone thread', 'a', 'm', '{}', 1)",
+    "entry_history": f"VALUES (3, 1, 1, '{json.dumps(VERSION)}', 'person', 'c', 1), (4, 1, 2, NULL, 'person', 'c', 1)",
+}
+"""More rows of a home at 0025; some name what is gone."""
+
+
+@pytest.fixture
+def at_0025(old_home: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[sqlite3.Connection]:
+    with closing(sqlite3.connect(old_home, isolation_level=None)) as connection:
+        with monkeypatch.context() as patched:
+            patched.setattr(journal_connection, "HEAD", "0025")
+            upgrade_schema(connection)
+        assert current_revision(connection) == "0025"
+        for table, rows in OF_0025.items():
+            connection.execute(f"INSERT INTO {table} {rows}")
+        yield connection
+
+
+def test_rows_of_a_home_at_0025_keep_their_subjects_and_those_of_nothing_go(
+    at_0025: sqlite3.Connection,
+) -> None:
+    upgrade_schema(at_0025)
+    assert at_0025.execute("PRAGMA foreign_key_check").fetchall() == []
+    assert {
+        name: at_0025.execute(sql).fetchall()
+        for name, sql in {
+            "receipts": "SELECT thread_pk, turn_pk, memcell_pk, stage, detail_json FROM receipts ORDER BY detail_json",
+            "buffer": "SELECT thread_pk, turn_pk FROM unprocessed_buffer",
+            "requests": "SELECT thread_pk, idempotency_key, answer_pk FROM chat_requests",
+            "answers": "SELECT thread_pk, cell FROM model_answers ORDER BY cell DESC",
+            "history": "SELECT pk FROM entry_history ORDER BY pk",
+            "sources": "SELECT * FROM version_sources ORDER BY source",
+        }.items()
+    } == {
+        "receipts": [
+            (None, None, 1, "facts", "2"),
+            (None, 2, None, "mem0", "3"),
+            (7, None, None, "metadata", "4"),
+            (None, None, 1, "celled", "{}"),
+        ],
+        "buffer": [(7, 2)],
+        "requests": [(7, "k", 2)],
+        "answers": [(7, "c-2"), (7, "c-1"), (7, f"{KEY[:16]}-t-2")],
+        "history": [(3,), (4,)],
+        "sources": [(3, "default/users/ann/threads/t1", 2), (3, "ep-1", 0)],
+    }
+
+
+def test_what_rows_of_a_home_at_0025_are_about_takes_them_along(at_0025: sqlite3.Connection) -> None:
+    upgrade_schema(at_0025)
+    at_0025.execute("PRAGMA foreign_keys = ON")
+    at_0025.execute("DELETE FROM turns WHERE pk = 2")
+    counts = rows_of(at_0025)
+    assert [counts[table] for table in ("unprocessed_buffer", "chat_requests", "receipts")] == [0, 0, 3]
+    at_0025.execute("DELETE FROM threads WHERE pk = 7")
+    counts = rows_of(at_0025)
+    assert [counts[table] for table in ("model_answers", "receipts", "memcell", "turns")] == [0, 0, 0, 1]
 
 
 def test_a_kill_while_threads_get_owners_leaves_the_home_as_it_was(old_home: Path, tmp_path: Path) -> None:

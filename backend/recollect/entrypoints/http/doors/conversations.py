@@ -38,9 +38,9 @@ from recollect.service.vault.images import append_with_images
 
 router = APIRouter(prefix=f"{errors.ROOT}/conversations", tags=["openai"], route_class=BodyRoute)
 MOST_ITEMS = 20
-_METADATA = ("conversation", "metadata")
+_METADATA = "metadata"
 """Subject and stage of the receipt that keeps a thread's metadata."""
-_ORIGINALS = ("conversation", "originals")
+_ORIGINALS = "originals"
 """Of the one that keeps where its first turns were said, if the conversation only has copies of them."""
 Items = Annotated[list[InputItem], FailFast(), Field(max_length=MOST_ITEMS)]
 
@@ -76,12 +76,10 @@ async def _found(home: Home, caller: Calling, conversation_id: str, request: Req
 
 
 async def _shown(home: Home, thread: Thread) -> ConversationAnswer:
-    subject, stage = _METADATA
-    receipts = await home.cells.receipts(thread.ref, [subject])
     return ConversationAnswer(
         id=thread.thread_id,
         created_at=thread.created // 1000,
-        metadata=receipts[subject].get(stage, {}),
+        metadata=await home.cells.told_of_thread(thread.ref, _METADATA),
     )
 
 
@@ -108,14 +106,13 @@ async def _add(home: Home, thread: Thread, given: list[InputItem]) -> list[JsonO
         home.metrics.observe_messages(["accepted"] * len(new))
         if place_of(stored[0]) == 1 and stored[-1].role == "assistant":
             originals = await home.history_matching.leave_copy(thread.ref, stored)
-            await home.chats.record_receipt(thread.ref, *_ORIGINALS, originals)
+            await home.chats.record_receipt(thread.ref, None, _ORIGINALS, originals)
     return [item for turn in stored for item in items_of(thread.ref, turn)]
 
 
 async def _forget_originals(home: Home, caller: Calling, thread: Thread) -> None:
     """What is deleted here was said in the response's own thread: unless that went on, it goes too."""
-    subject, stage = _ORIGINALS
-    originals = (await home.cells.receipts(thread.ref, [subject]))[subject].get(stage)
+    originals = await home.cells.told_of_thread(thread.ref, _ORIGINALS)
     if not originals:
         return
     ref, said = thread.ref._replace(thread_id=originals["thread"]), originals["turns"]
@@ -134,7 +131,7 @@ async def create_conversation(
     thread = await threads.create_thread(home.THREADS, home.clock, caller, new, home.people)
     note(request, user=thread.user_id, thread=thread.thread_id)
     if body.metadata:
-        await home.chats.record_receipt(thread.ref, *_METADATA, dict(body.metadata))
+        await home.chats.record_receipt(thread.ref, None, _METADATA, dict(body.metadata))
     await _add(home, thread, body.items)
     return await _shown(home, thread)
 
@@ -153,7 +150,7 @@ async def update_conversation(
 ) -> ConversationAnswer:
     """Replace its metadata."""
     thread = await _found(home, caller, conversation_id, request)
-    await home.chats.record_receipt(thread.ref, *_METADATA, dict(body.metadata))
+    await home.chats.record_receipt(thread.ref, None, _METADATA, dict(body.metadata))
     return await _shown(home, thread)
 
 

@@ -9,9 +9,9 @@ from dataclasses import replace
 from recollect.domain.entries.entry import EntryChange, KnownEntry
 from recollect.domain.entries.links import left_behind, partners
 from recollect.domain.forgetting import Derived
-from recollect.domain.identity import thread_key, turn_id
+from recollect.domain.identity import thread_key
 from recollect.domain.model import ThreadRef
-from recollect.domain.paths import file_name, owner_folder
+from recollect.domain.paths import file_name, thread_folder
 from recollect.domain.strategy import own_lane
 from recollect.infra.journal.entries import CITING, CITING_TURNS
 from recollect.infra.journal.entry_changes import EntryWriter
@@ -29,14 +29,10 @@ JOIN memcell_turns m ON m.turn_pk = t.pk JOIN memcell c ON c.pk = m.memcell_pk
 WHERE e.space = :space AND e.entry_id IN (SELECT value FROM json_each(:ids))"""
 
 # A version that is no more may have come from a turn from which the entry as it is now does not.
-CITING_VERSIONS = """
+FORGET_VERSIONS = """
 DELETE FROM entry_history WHERE pk IN (
-    SELECT h.pk FROM entry_history h JOIN entries e ON e.pk = h.entry_pk
-    WHERE e.space = :space AND ((e.owner = :owner AND instr(h.entry_json, :of_user))
-        OR (e.owner LIKE :agents AND instr(h.entry_json, :of_agent)))
-    AND (:anchors IS NULL OR EXISTS (SELECT 1 FROM json_each(:anchors) WHERE instr(h.entry_json, value)))
-)"""
-
+    SELECT version_pk FROM version_sources
+    WHERE source = :folder AND (:turns IS NULL OR turn IN (SELECT value FROM json_each(:turns))))"""
 
 NOTHING_LAPSES = """
 DELETE FROM jobs WHERE lane = :lane AND state != 'running' AND NOT EXISTS (
@@ -52,7 +48,7 @@ def forget_derived(
     bound = {"space": thread.space, "thread_key": thread_key(thread), "turns": numbers}
     citing = CITING if turns is None else CITING_TURNS
     gone = [known_of(row) for row in named_rows(connection, citing, bound)]
-    _forget_versions(connection, thread, turns)
+    connection.execute(FORGET_VERSIONS, {"folder": thread_folder(*thread), "turns": numbers})
     return remove_entries(connection, thread.space, gone, now)
 
 
@@ -118,19 +114,3 @@ def _left_behind(connection: sqlite3.Connection, gone: Sequence[KnownEntry]) -> 
         if found is not None and found.owner == gone[0].owner:
             others[name] = found
     return left_behind(gone, others)
-
-
-def _forget_versions(connection: sqlite3.Connection, thread: ThreadRef, turns: Sequence[int] | None) -> None:
-    space, user_id = thread.space, thread.user_id
-    folder = f"threads/{file_name(thread.thread_id)}/"
-    connection.execute(
-        CITING_VERSIONS,
-        {
-            "space": space,
-            "owner": owner_folder(space, user_id),
-            "of_user": f'"{folder}',
-            "agents": f"{file_name(space)}/agents/%",
-            "of_agent": f'"users/{file_name(user_id)}/{folder}',
-            "anchors": None if turns is None else json.dumps([f'#^{turn_id(turn)}"' for turn in turns]),
-        },
-    )

@@ -27,7 +27,14 @@ from recollect.infra.journal.forget.prompts import (
     queue_user_purge,
     settle_job,
 )
-from recollect.infra.journal.forget.turns import clear_title, forget_some, title_job, to_forget, whose_prompts
+from recollect.infra.journal.forget.turns import (
+    clear_title,
+    forget_answers,
+    forget_some,
+    title_job,
+    to_forget,
+    whose_prompts,
+)
 from recollect.infra.journal.jobs import QueueingStore
 from recollect.infra.journal.rows import IS_THREAD, NewJob, named_rows, queue_jobs, thread_columns
 from recollect.infra.journal.webhooks import announce_of_user, drop_deliveries, load_webhooks
@@ -107,7 +114,6 @@ def _forget_thread(
     retire_files(connection, [transcript_path(*thread, part) for (part,) in parts])
     quoting = end_quoting_epochs(connection, space, user_id, [], within_user)
     quoting += end_quoting_epochs(connection, space, whose_prompts(user_id, derived), derived.ids)
-    connection.execute("DELETE FROM model_answers WHERE thread_key = ?", (key,))
     connection.execute(
         "DELETE FROM jobs WHERE lane IN (?, ?, ?) AND state != 'running' AND kind != ?",
         (cells_lane(key), vault_lane(key), chat_lane(key), PURGE),
@@ -285,7 +291,7 @@ class SqlForgetting(QueueingStore):
 
 
 def _forget_late(connection: sqlite3.Connection, task: Task, now: int) -> int:
-    connection.execute("DELETE FROM model_answers WHERE thread_key = ?", (thread_key(task.thread),))
+    forget_answers(connection, task.thread)
     turns = _numbers(connection, task)
     late = forget_derived(connection, task.thread, turns, now)
     if late.entries:

@@ -30,10 +30,17 @@ MEMBERS = """
 SELECT h.space, h.user_id, h.thread_id, c.turn_ids_json FROM memcell c JOIN threads h ON h.pk = c.thread_pk"""
 
 ANSWERS = """
-SELECT a.thread_key, a.cell, EXISTS (SELECT 1 FROM memcell c WHERE c.space = a.space AND c.memcell_id = a.cell)
-    OR substr(a.cell, 1, 16) = substr(a.thread_key, 1, 16)
+SELECT h.space, h.user_id, h.thread_id, a.cell, h.forgotten > 0 AS in_part,
+    EXISTS (SELECT 1 FROM memcell c WHERE c.space = a.space AND c.memcell_id = a.cell)
     OR EXISTS (SELECT 1 FROM jobs j WHERE j.lane = 'skill:' || a.cell) AS is_there
-FROM model_answers a"""
+FROM model_answers a JOIN threads h ON h.pk = a.thread_pk"""
+
+KEYED = {
+    "buffered turns": "unprocessed_buffer",
+    "receipts": "receipts",
+    "requests for answers": "chat_requests",
+}
+"""Tables whose rows name what they are about by its key."""
 
 
 class SqlForgottenProof(FileVersions):
@@ -107,12 +114,11 @@ class SqlForgottenProof(FileVersions):
 def _journal(connection: sqlite3.Connection, tombstones: Tombstones) -> list[Looked]:
     return [
         _turns(connection, tombstones),
-        _buffer(connection),
         _cells(connection, tombstones),
-        _receipts(connection, tombstones),
+        *(_keyed(connection, *each) for each in KEYED.items()),
         _sources(connection, tombstones),
         _versions(connection, tombstones),
-        _answers(connection, tombstones),
+        _answers(connection),
         _quotes(connection, tombstones, "context blocks", "memories_json", "context_blocks"),
         _quotes(connection, tombstones, "prompts", "detail_json", "prompts"),
     ]
@@ -137,12 +143,9 @@ def _turns(connection: sqlite3.Connection, tombstones: Tombstones) -> Looked:
     return Looked("turns", len(found), wrong)
 
 
-def _buffer(connection: sqlite3.Connection) -> Looked:
-    found = rows(
-        connection,
-        "SELECT t.pk IS NULL AS is_gone FROM unprocessed_buffer b LEFT JOIN turns t ON t.pk = b.turn_pk",
-    )
-    return Looked("buffered turns", len(found), sum(row["is_gone"] for row in found))
+def _keyed(connection: sqlite3.Connection, what: str, table: str) -> Looked:
+    (number,) = connection.execute(f"SELECT count(*) FROM {table}").fetchone()
+    return Looked(what, number, len(connection.execute(f"PRAGMA foreign_key_check({table})").fetchall()))
 
 
 def _is_gone(tombstones: Tombstones, row: Row, turn_id: str) -> bool:
@@ -155,15 +158,6 @@ def _cells(connection: sqlite3.Connection, tombstones: Tombstones) -> Looked:
     found = rows(connection, MEMBERS)
     wrong = sum(_is_gone(tombstones, row, name) for row in found for name in json.loads(row["turn_ids_json"]))
     return Looked("memcells", len(found), wrong)
-
-
-def _receipts(connection: sqlite3.Connection, tombstones: Tombstones) -> Looked:
-    found = rows(
-        connection,
-        "SELECT h.space, h.user_id, h.thread_id, r.subject FROM receipts r JOIN threads h ON h.pk = r.thread_pk",
-    )
-    wrong = sum(_is_gone(tombstones, row, row["subject"]) for row in found)
-    return Looked("receipts", len(found), wrong)
 
 
 def _sources(connection: sqlite3.Connection, tombstones: Tombstones) -> Looked:
@@ -184,15 +178,15 @@ def _versions(connection: sqlite3.Connection, tombstones: Tombstones) -> Looked:
     return Looked("earlier versions of memories", len(found), wrong)
 
 
-def _answers(connection: sqlite3.Connection, tombstones: Tombstones) -> Looked:
-    """They go with their thread; of one that was forgotten in part, with their memcell."""
+def _answers(connection: sqlite3.Connection) -> Looked:
+    """Those about a thread that was forgotten in part go, unless its memcell, or the stretch of turns, is there."""
     found = rows(connection, ANSWERS)
-    known = rows(connection, "SELECT space, user_id, thread_id, forgotten > 0 AS in_part FROM threads")
-    there = {
-        thread_key(ThreadRef(row["space"], row["user_id"], row["thread_id"])): row["in_part"] for row in known
-    }
     wrong = sum(
-        there.get(row["thread_key"], True) and not (row["thread_key"] in there and row["is_there"])
+        row["in_part"]
+        and not row["is_there"]
+        and not row["cell"].startswith(
+            thread_key(ThreadRef(row["space"], row["user_id"], row["thread_id"]))[:16]
+        )
         for row in found
     )
     return Looked("kept answers of models", len(found), wrong)

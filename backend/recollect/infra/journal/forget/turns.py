@@ -26,6 +26,7 @@ from recollect.infra.journal.forget.entries import forget_derived
 from recollect.infra.journal.forget.prompts import add_tombstones, end_epochs, end_quoting_epochs, queue_purge
 from recollect.infra.journal.rows import (
     IS_THREAD,
+    THREAD_PK,
     TURN_COLUMNS,
     NewJob,
     named_rows,
@@ -140,8 +141,9 @@ def forget_some(
     pks = json.dumps([row["turn_pk"] for row in rows])
     cells = connection.execute(CELLS, (pks,)).fetchall()
     moved = _pass_on_parents(connection, thread.pk, turns)
-    _delete(connection, thread, pks, turns)
-    kept = [(ref, name) for pk, name in cells if _shrink(connection, thread.pk, pk, name)]
+    connection.execute("DELETE FROM turns WHERE pk IN (SELECT value FROM json_each(?))", (pks,))
+    forget_answers(connection, ref)
+    kept = [(ref, name) for pk, name in cells if _shrink(connection, pk)]
     connection.execute(COUNT, {"count": len(rows), "pk": thread.pk})
     if quotes(connection, thread.pk, thread.title, [_told(turn) for turn in turns]):
         clear_title(connection, thread.pk)
@@ -265,41 +267,22 @@ def _children(connection: sqlite3.Connection, thread_pk: int, turn: Turn) -> lis
     return [*named, *(row for row in following if row["parent_id"] is None)]
 
 
-def _delete(connection: sqlite3.Connection, thread: _Thread, pks: str, turns: Sequence[Turn]) -> None:
-    chosen = "(SELECT value FROM json_each(?))"
-    connection.execute(
-        f"DELETE FROM unprocessed_buffer WHERE thread_pk = ? AND turn_pk IN {chosen}", (thread.pk, pks)
-    )
-    connection.execute(f"DELETE FROM turns WHERE pk IN {chosen}", (pks,))
-    names = json.dumps([name for turn in turns for name in (turn.turn_id, turn.message_id)])
-    connection.execute(
-        f"DELETE FROM receipts WHERE thread_pk = ? AND subject IN {chosen}", (thread.pk, names)
-    )
-    places = json.dumps([place_of(turn) for turn in turns])
-    connection.execute(
-        f"DELETE FROM chat_requests WHERE thread_pk = ? AND answer IN {chosen}", (thread.pk, places)
-    )
-    # Any of them may quote what stood before its cell.
-    connection.execute("DELETE FROM model_answers WHERE thread_key = ?", (thread_key(thread.ref),))
+def forget_answers(connection: sqlite3.Connection, thread: ThreadRef) -> None:
+    """Of models, about any part of a thread: each may quote what stood before its cell."""
+    connection.execute(f"DELETE FROM model_answers WHERE thread_pk = {THREAD_PK}", thread)
 
 
-def _shrink(connection: sqlite3.Connection, thread_pk: int, cell_pk: int, memcell_id: str) -> bool:
-    """Remove forgotten turns from a cell, which keeps its id. False: it became empty and was deleted."""
+def _shrink(connection: sqlite3.Connection, cell_pk: int) -> bool:
+    """Make a cell, which keeps its id, hold the turns it still has. False: it has none and was deleted."""
     left = connection.execute(CELL_TURNS, (cell_pk,)).fetchall()
     if not left:
         connection.execute("DELETE FROM memcell WHERE pk = ?", (cell_pk,))
-        connection.execute(
-            "DELETE FROM receipts WHERE thread_pk = ? AND subject = ?", (thread_pk, memcell_id)
-        )
         return False
     turn_ids = json.dumps([turn_id(place) for place, _ in left])
     message_ids = json.dumps([message_id for _, message_id in left], ensure_ascii=False)
     connection.execute(SHRINK_CELL, (turn_ids, message_ids, left[-1][0], cell_pk))
     # What was made of the cell is made again, and told again.
-    connection.execute(
-        "DELETE FROM receipts WHERE thread_pk = ? AND subject = ? AND stage != 'celled'",
-        (thread_pk, memcell_id),
-    )
+    connection.execute("DELETE FROM receipts WHERE memcell_pk = ? AND stage != 'celled'", (cell_pk,))
     return True
 
 

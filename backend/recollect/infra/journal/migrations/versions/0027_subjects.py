@@ -1,0 +1,140 @@
+"""Rows name what they are about by its key, and go with it: receipts, requests, the buffer, answers of models.
+
+What old versions of memories came from is listed. Whatever names something that is gone is dropped.
+"""
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+from alembic import op
+from sqlalchemy import Connection
+
+from recollect.domain.entries.links import origins_of
+from recollect.domain.identity import thread_key
+from recollect.domain.model import Entry, ThreadRef
+
+revision = "0027"
+down_revision = "0025"
+
+BUFFER = (
+    """
+    CREATE TABLE keyed_buffer (
+        thread_pk INTEGER NOT NULL REFERENCES threads (pk) ON DELETE CASCADE,
+        turn_pk INTEGER PRIMARY KEY REFERENCES turns (pk) ON DELETE CASCADE,
+        space TEXT NOT NULL,
+        session_id TEXT NOT NULL,
+        message_id TEXT NOT NULL
+    )""",
+    """
+    INSERT INTO keyed_buffer SELECT b.* FROM unprocessed_buffer b
+    JOIN turns t ON t.pk = b.turn_pk AND t.thread_pk = b.thread_pk""",
+    "DROP TABLE unprocessed_buffer",
+    "ALTER TABLE keyed_buffer RENAME TO unprocessed_buffer",
+    "CREATE INDEX unprocessed_buffer_of_thread ON unprocessed_buffer (thread_pk)",
+)
+
+# A receipt has one subject; of each stage of it the newest receipt stays.
+RECEIPTS = (
+    """
+    CREATE TABLE keyed_receipts (
+        pk INTEGER PRIMARY KEY,
+        thread_pk INTEGER REFERENCES threads (pk) ON DELETE CASCADE,
+        turn_pk INTEGER REFERENCES turns (pk) ON DELETE CASCADE,
+        memcell_pk INTEGER REFERENCES memcell (pk) ON DELETE CASCADE,
+        stage TEXT NOT NULL,
+        detail_json TEXT NOT NULL DEFAULT '{}',
+        at INTEGER NOT NULL,
+        CHECK ((thread_pk IS NOT NULL) + (turn_pk IS NOT NULL) + (memcell_pk IS NOT NULL) = 1)
+    )""",
+    *(
+        f"CREATE UNIQUE INDEX receipts_of_{name} ON keyed_receipts ({name}_pk, stage) WHERE {name}_pk IS NOT NULL"
+        for name in ("thread", "turn", "memcell")
+    ),
+    """
+    INSERT OR REPLACE INTO keyed_receipts SELECT r.pk, NULL, NULL, c.pk, r.stage, r.detail_json, r.at FROM receipts r
+    JOIN memcell c ON c.thread_pk = r.thread_pk AND c.memcell_id = r.subject ORDER BY r.pk""",
+    """
+    INSERT OR REPLACE INTO keyed_receipts SELECT r.pk, NULL, t.pk, NULL, r.stage, r.detail_json, r.at FROM receipts r
+    JOIN turns t ON t.thread_pk = r.thread_pk AND t.position = CAST(substr(r.subject, 3) AS INTEGER)
+        AND r.subject = 't-' || t.position ORDER BY r.pk""",
+    """
+    INSERT OR REPLACE INTO keyed_receipts SELECT pk, thread_pk, NULL, NULL, stage, detail_json, at FROM receipts
+    WHERE subject = 'conversation' ORDER BY pk""",
+    "DROP TABLE receipts",
+    "ALTER TABLE keyed_receipts RENAME TO receipts",
+)
+
+REQUESTS = (
+    """
+    CREATE TABLE keyed_requests (
+        thread_pk INTEGER NOT NULL REFERENCES threads (pk) ON DELETE CASCADE,
+        idempotency_key TEXT NOT NULL,
+        digest BLOB NOT NULL,
+        answer_pk INTEGER NOT NULL REFERENCES turns (pk) ON DELETE CASCADE,
+        PRIMARY KEY (thread_pk, idempotency_key)
+    ) WITHOUT ROWID""",
+    """
+    INSERT INTO keyed_requests SELECT r.thread_pk, r.idempotency_key, r.digest, t.pk FROM chat_requests r
+    JOIN turns t ON t.thread_pk = r.thread_pk AND t.position = r.answer""",
+    "DROP TABLE chat_requests",
+    "ALTER TABLE keyed_requests RENAME TO chat_requests",
+    "CREATE INDEX chat_requests_by_answer ON chat_requests (answer_pk)",
+)
+
+ANSWERS = """
+CREATE TABLE keyed_answers (
+    space TEXT NOT NULL,
+    cell TEXT NOT NULL,
+    name TEXT NOT NULL,
+    prompt_digest TEXT NOT NULL,
+    thread_pk INTEGER NOT NULL REFERENCES threads (pk) ON DELETE CASCADE,
+    answer TEXT NOT NULL,
+    model TEXT NOT NULL,
+    usage_json TEXT NOT NULL,
+    at INTEGER NOT NULL,
+    known_json TEXT NOT NULL DEFAULT '{}',
+    failed_calls INTEGER NOT NULL DEFAULT 0,
+    PRIMARY KEY (space, cell, name, prompt_digest)
+)"""
+KEYED_ANSWERS = """
+INSERT INTO keyed_answers
+SELECT space, cell, name, prompt_digest, ?, answer, model, usage_json, at, known_json, failed_calls
+FROM model_answers WHERE thread_key = ?"""
+ANSWERS_KEYED = (
+    "DROP TABLE model_answers",
+    "ALTER TABLE keyed_answers RENAME TO model_answers",
+    "CREATE INDEX model_answers_of_thread ON model_answers (thread_pk)",
+)
+
+VERSION_SOURCES = (
+    """
+    CREATE TABLE version_sources (
+        version_pk INTEGER NOT NULL REFERENCES entry_history (pk) ON DELETE CASCADE,
+        source TEXT NOT NULL,
+        turn INTEGER NOT NULL,
+        PRIMARY KEY (version_pk, source, turn)
+    ) WITHOUT ROWID""",
+    "CREATE INDEX version_sources_by_source ON version_sources (source, turn)",
+)
+VERSIONS = """
+SELECT h.pk, e.owner, h.entry_json FROM entry_history h JOIN entries e ON e.pk = h.entry_pk
+WHERE h.entry_json IS NOT NULL"""
+
+
+def upgrade() -> None:
+    connection = op.get_bind()
+    for statement in (*BUFFER, *RECEIPTS, *REQUESTS, ANSWERS):
+        op.execute(statement)
+    for pk, *thread in _rows(connection, "SELECT pk, space, user_id, thread_id FROM threads"):
+        connection.exec_driver_sql(KEYED_ANSWERS, (pk, thread_key(ThreadRef(*thread))))
+    for statement in (*ANSWERS_KEYED, *VERSION_SOURCES):
+        op.execute(statement)
+    for pk, owner, told in _rows(connection, VERSIONS):
+        name, title, text, when, links, by, extra = json.loads(told)
+        for source, turn in origins_of(owner, Entry(name, title, text, when, tuple(links), by, extra)):
+            connection.exec_driver_sql("INSERT INTO version_sources VALUES (?, ?, ?)", (pk, source, turn))
+
+
+def _rows(connection: Connection, sql: str) -> Iterator[Any]:
+    return iter(connection.exec_driver_sql(sql).all())
