@@ -137,6 +137,43 @@ async def test_a_forgetting_waits_for_the_files_of_memories(journal: Journal, st
     assert await store.waits_for(Task("default", "ann", "", ())) is None
 
 
+@pytest.mark.parametrize("whole", [True, False])
+async def test_a_forgetting_waits_for_work_on_the_owners_memories_and_on_nobody_elses(
+    journal: Journal, store: SqlForgetting, whole: bool
+) -> None:
+    """Not even of one whose name a pattern would match. What works on one cell of another chat is not waited for."""
+    told = {owner: {"strategy": "profile", "owner": f"default/users/{owner}"} for owner in ("a_b", "axb")}
+    await journal.add("t1", "one", user_id="axb")
+    await journal.queue("t1", JobSpec(STRATEGY, "profile:axb", told["axb"]))
+    await journal.queue("t1", JobSpec(STRATEGY, "memory:a_b", {**told["a_b"], "cell": "c-1"}))
+    await journal.execute("UPDATE jobs SET state = 'running' WHERE kind = 'strategy'")
+    task = Task("default", "a_b", "", ()) if whole else Task("default", "a_b", "t9", (1,))
+    expected = "somebody works for the user" if whole else None
+    assert await store.waits_for(task) == expected
+    await journal.execute("UPDATE jobs SET state = 'queued' WHERE lane = 'memory:a_b'")
+    assert await store.waits_for(task) is None
+    await journal.queue("t1", JobSpec(STRATEGY, "profile:a_b", told["a_b"]))
+    await journal.execute("UPDATE jobs SET state = 'running' WHERE lane = 'profile:a_b'")
+    assert await store.waits_for(task) == "somebody works on the thread"
+
+
+async def test_forgetting_a_user_takes_back_the_work_on_their_memories_alone(
+    journal: Journal, store: SqlForgetting
+) -> None:
+    for user in ("ann", "bob"):
+        await journal.add("t1", "one", user_id=user)
+        known = KnownEntry("default", f"default/users/{user}", FACTS, Entry(f"fa-{user}", "x", "x", START))
+        lapsing = lapse_job(known.owner, 9)
+        change = EntryChange("default", known.owner, "extraction", "read", (known,), extra_jobs=(lapsing,))
+        await journal.entries.apply(change)
+    await store.forget_user("default", "ann")
+    left = await journal.database.read("SELECT kind, owner FROM jobs WHERE owner IS NOT NULL ORDER BY kind")
+    assert [tuple(row.values()) for row in left] == [
+        (ENTRIES, "default/users/bob"),
+        (STRATEGY, "default/users/bob"),
+    ]
+
+
 async def test_many_who_forget_wait_for_one_overwriting(journal: Journal, store: SqlForgetting) -> None:
     for _ in range(3):
         await store.queue_overwriting("default")

@@ -342,7 +342,7 @@ class EntryWriter:
 def deletions_job(space: str, owner: str, now: int) -> NewJob:
     """The job that writes down which of an owner's entries were deleted."""
     payload = json.dumps({"owner": owner}, ensure_ascii=False)
-    return NewJob(DELETIONS, entries_lane(deletions_path(owner)), space, None, now, payload)
+    return NewJob(DELETIONS, entries_lane(deletions_path(owner)), space, None, now, payload, owner=owner)
 
 
 def record_deletions(
@@ -360,22 +360,21 @@ def deletion_row(space: str, owner: str, deletion: Deletion) -> tuple[object, ..
 
 
 def forget_entries_of(connection: sqlite3.Connection, space: str, owner: str) -> None:
-    """Everything that is known of an owner's entries; their files are the caller's to remove."""
+    """Everything that is known of an owner's entries, and the work on them; their files are the caller's to remove."""
     paths = [path for (path,) in connection.execute("SELECT path FROM entry_files WHERE owner = ?", (owner,))]
     for path in paths:
         forget_file(connection, path)
     for table in ("entries", "buried_entries"):
         connection.execute(f"DELETE FROM {table} WHERE space = ? AND owner = ?", (space, owner))
+    connection.execute("DELETE FROM strategy_counts WHERE owner = ?", (owner,))
+    connection.execute("DELETE FROM jobs WHERE owner = ? AND state != 'running'", (owner,))
 
 
-def forget_file(connection: sqlite3.Connection, path: str, *, jobs: bool = True) -> None:
+def forget_file(connection: sqlite3.Connection, path: str) -> None:
     """Nothing is known of a file any longer, but that none of its versions may come back."""
     retire_files(connection, [path])
     connection.execute("DELETE FROM leaving_entries WHERE path = ?", (path,))
     connection.execute("DELETE FROM entry_files WHERE path = ?", (path,))
-    if jobs:
-        lane = entries_lane(path)
-        connection.execute("DELETE FROM jobs WHERE lane = ? AND state != 'running'", (lane,))
 
 
 def drop_leaving(connection: sqlite3.Connection, path: str, gone: Collection[str]) -> None:

@@ -104,7 +104,7 @@ class SqlEntryFileStore(QueueingStore, FileVersions):
         """The file is gone: delete its row. False if entries belong in it: then it is marked to be written again."""
         held = connection.execute("SELECT 1 FROM entries WHERE path = ? LIMIT 1", (path,)).fetchone()
         if held is None:
-            forget_file(connection, path, jobs=False)
+            forget_file(connection, path)
         else:
             _unwrite(connection, path)
         return held is None

@@ -21,7 +21,7 @@ from recollect.domain.identity import thread_key, turn_id, turn_number
 from recollect.domain.job import ENTRIES, JobSpec, entries_lane
 from recollect.domain.markdown.entry_file import render_entry
 from recollect.domain.model import Entry, JsonObject, ThreadRef
-from recollect.domain.paths import PART_BYTES, day_of_path, entry_day, entry_path
+from recollect.domain.paths import PART_BYTES, day_of_path, entry_day, entry_path, owner_of_path
 from recollect.domain.strategy import CAUSES, HELD, own_lane
 from recollect.infra.journal.rows import (
     THREAD_PK,
@@ -204,14 +204,14 @@ def file_job(space: str, path: str, run_at: int, **about: object) -> NewJob:
     """The job that settles a file. `about` makes it a job of its own, beside one that just settles it."""
     payload = json.dumps({"path": path, **about}, ensure_ascii=False)
     dedupe = ":".join(f"{name}={value}" for name, value in about.items())
-    return NewJob(ENTRIES, entries_lane(path), space, None, run_at, payload, dedupe)
+    return NewJob(ENTRIES, entries_lane(path), space, None, run_at, payload, dedupe, owner_of_path(path))
 
 
 _MOST_CAUSES = 100
 
 COUNT_EVENT = """
-INSERT INTO strategy_counts (lane, strategy, events) VALUES (?, ?, 1)
-ON CONFLICT (lane, strategy) DO UPDATE SET events = events + 1 RETURNING events"""
+INSERT INTO strategy_counts (owner, strategy, events) VALUES (?, ?, 1)
+ON CONFLICT (owner, strategy) DO UPDATE SET events = events + 1 RETURNING events"""
 
 RELEASE = "UPDATE jobs SET run_at = ? WHERE lane = ? AND kind = ? AND state = 'queued' AND run_at = ?"
 
@@ -228,10 +228,11 @@ def queue_entry_jobs(
         is_turn = _is_its_turn(connection, job)
         run_at = now + job.delay_ms if is_turn else HELD
         payload = json.dumps(job.payload, ensure_ascii=False)
-        new = NewJob(job.kind, job.lane, space, thread, run_at, payload, job.dedupe)
+        owner = job.payload.get("owner")
+        new = NewJob(job.kind, job.lane, space, thread, run_at, payload, job.dedupe, owner)
         if is_turn and "strategy" in job.payload:
             # Also what was held when the settings said otherwise.
-            lane = own_lane(job.payload["strategy"], job.payload["owner"])
+            lane = own_lane(job.payload["strategy"], str(owner))
             connection.execute(RELEASE, (run_at, lane, new.kind, HELD))
         if is_turn and job.restart:
             connection.execute(RESTART, (run_at, new.lane, new.kind, HELD))
@@ -254,12 +255,11 @@ def _joined(connection: sqlite3.Connection, new: NewJob, causes: Sequence[JsonOb
 def _is_its_turn(connection: sqlite3.Connection, job: JobSpec) -> bool:
     if job.every <= 1:
         return True
-    ((events,),) = connection.execute(COUNT_EVENT, (job.lane, job.payload["strategy"])).fetchall()
+    counted = (job.payload["owner"], job.payload["strategy"])
+    ((events,),) = connection.execute(COUNT_EVENT, counted).fetchall()
     if events < job.every:
         return False
-    connection.execute(
-        "DELETE FROM strategy_counts WHERE lane = ? AND strategy = ?", (job.lane, job.payload["strategy"])
-    )
+    connection.execute("DELETE FROM strategy_counts WHERE owner = ? AND strategy = ?", counted)
     return True
 
 

@@ -181,7 +181,7 @@ def dumped(value: object | None) -> str | None:
 
 
 QUEUE_JOBS = """
-INSERT INTO jobs (kind, lane, dedupe, space, user_id, thread_id, payload_json, run_at, created)"""
+INSERT INTO jobs (kind, lane, dedupe, space, user_id, thread_id, owner, payload_json, run_at, created)"""
 
 UNLESS_QUEUED = """
 ON CONFLICT (lane, kind, dedupe) WHERE state = 'queued'
@@ -199,6 +199,8 @@ class NewJob:
     run_at: int
     payload_json: str = "{}"
     dedupe: str = ""
+    owner: str | None = None
+    """Whose memories it is about, by their folder; None where it is about no memories."""
 
 
 def queue_jobs(connection: sqlite3.Connection, jobs: Sequence[NewJob], now: int) -> int:
@@ -206,7 +208,7 @@ def queue_jobs(connection: sqlite3.Connection, jobs: Sequence[NewJob], now: int)
     new = [
         (
             job.kind, job.lane, job.dedupe, job.space, job.thread and job.thread.user_id,
-            (job.thread and job.thread.thread_id) or None, job.payload_json, job.run_at, now,
+            (job.thread and job.thread.thread_id) or None, job.owner, job.payload_json, job.run_at, now,
         )
         for job in jobs
     ]  # fmt: skip

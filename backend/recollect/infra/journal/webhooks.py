@@ -19,7 +19,7 @@ _LOGGED = 100
 WEBHOOK_COLUMNS = "webhook_id, space, user_id, url, secret, events, created"
 ADD_WEBHOOK = f"INSERT INTO webhooks ({WEBHOOK_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?)"
 
-IN_LANES = f"kind = '{DELIVERY}' AND (lane = :lane OR lane LIKE :lane || '/%')"
+IS_TO = f"kind = '{DELIVERY}' AND json_extract(payload_json, '$.webhook_id') = :webhook_id"
 
 # What else is told of somebody or something forgotten is of no use any more.
 DROP = f"""
@@ -31,7 +31,7 @@ DELETE FROM jobs WHERE kind = '{DELIVERY}' AND state != 'running' AND space = :s
 UNFINISHED = f"""
 SELECT pk AS job_id, dedupe AS delivery_id, json_extract(payload_json, '$.event') AS event, state,
     attempts AS tries, error, run_at AS at
-FROM jobs WHERE {IN_LANES} ORDER BY pk DESC LIMIT :limit"""
+FROM jobs WHERE {IS_TO} ORDER BY pk DESC LIMIT :limit"""
 
 DELIVERED = """
 SELECT NULL AS job_id, delivery_id, event, 'delivered' AS state, tries, NULL AS error, at
@@ -138,7 +138,7 @@ class SqlWebhookStore:
 
     async def deliveries(self, webhook_id: str, limit: int) -> list[Delivery]:
         """What is still to be delivered, then what was delivered last; each newest first."""
-        bound = {"lane": webhook_lane(webhook_id), "webhook_id": webhook_id, "limit": limit}
+        bound = {"webhook_id": webhook_id, "limit": limit}
         waiting = await self._database.read(UNFINISHED, bound)
         delivered = await self._database.read(DELIVERED, bound)
         return [made(Delivery, row) for row in [*waiting, *delivered][:limit]]
@@ -165,8 +165,8 @@ def webhook_row(webhook: Webhook) -> tuple[object, ...]:
 
 
 def _remove(connection: sqlite3.Connection, webhook_id: str) -> None:
-    lane = {"lane": webhook_lane(webhook_id)}
-    connection.execute(f"DELETE FROM jobs WHERE {IN_LANES} AND state != 'running'", lane)
+    to = {"webhook_id": webhook_id}
+    connection.execute(f"DELETE FROM jobs WHERE {IS_TO} AND state != 'running'", to)
     connection.execute("DELETE FROM webhooks WHERE webhook_id = ?", (webhook_id,))
 
 

@@ -249,6 +249,12 @@ OF_0025 = {
     " ('default', 'c-3', 'memcell', 'd', 'of a gone thread', 'a', 'm', '{}', 1)",
     "entry_history": f"VALUES (3, 1, 1, '{json.dumps(VERSION)}', 'person', 'c', 1), (4, 1, 2, NULL, 'person', 'c', 1)",
 }
+OF_0025["strategy_counts"] = "VALUES ('facts:default/users/ann', 'facts', 3)"
+OF_0025["jobs"] = (
+    "(pk, kind, lane, space, payload_json, run_at, created) VALUES"
+    " (11, 'strategy', 'profile:o', 'default', '{\"strategy\": \"profile\", \"owner\": \"o\"}', 1, 1),"
+    " (12, 'entries', 'entries:q', 'default', '{\"path\": \"default/users/ann/facts/2026-05-08.md\"}', 1, 1)"
+)
 """More rows of a home at 0025; some name what is gone."""
 
 
@@ -278,6 +284,8 @@ def test_rows_of_a_home_at_0025_keep_their_subjects_and_those_of_nothing_go(
             "answers": "SELECT thread_pk, cell FROM model_answers ORDER BY cell DESC",
             "history": "SELECT pk FROM entry_history ORDER BY pk",
             "sources": "SELECT * FROM version_sources ORDER BY source",
+            "counts": "SELECT * FROM strategy_counts",
+            "jobs": "SELECT pk, owner FROM jobs WHERE owner IS NOT NULL ORDER BY pk",
         }.items()
     } == {
         "receipts": [
@@ -291,6 +299,8 @@ def test_rows_of_a_home_at_0025_keep_their_subjects_and_those_of_nothing_go(
         "answers": [(7, "c-2"), (7, "c-1"), (7, f"{KEY[:16]}-t-2")],
         "history": [(3,), (4,)],
         "sources": [(3, "default/users/ann/threads/t1", 2), (3, "ep-1", 0)],
+        "counts": [("default/users/ann", "facts", 3)],
+        "jobs": [(11, "o"), (12, "default/users/ann")],
     }
 
 

@@ -12,7 +12,7 @@ from recollect.domain.forgetting import Derived
 from recollect.domain.identity import thread_key
 from recollect.domain.model import ThreadRef
 from recollect.domain.paths import file_name, thread_folder
-from recollect.domain.strategy import own_lane
+from recollect.domain.strategy import LAPSE_JOB
 from recollect.infra.journal.entries import CITING, CITING_TURNS
 from recollect.infra.journal.entry_changes import EntryWriter
 from recollect.infra.journal.entry_rows import known_of, stored_entry
@@ -35,7 +35,7 @@ DELETE FROM entry_history WHERE pk IN (
     WHERE source = :folder AND (:turns IS NULL OR turn IN (SELECT value FROM json_each(:turns))))"""
 
 NOTHING_LAPSES = """
-DELETE FROM jobs WHERE lane = :lane AND state != 'running' AND NOT EXISTS (
+DELETE FROM jobs WHERE owner = :owner AND dedupe = :lapses AND state != 'running' AND NOT EXISTS (
     SELECT 1 FROM entries WHERE space = :space AND owner = :owner AND kind = 'facts'
     AND json_extract(extra_json, '$.lapses') IS NOT NULL)"""
 
@@ -96,9 +96,7 @@ def remove_entries(
             remove=tuple(known.entry_id for known in theirs),
         )
         EntryWriter(connection, change, now).apply()
-        connection.execute(
-            NOTHING_LAPSES, {"space": space, "owner": owner, "lane": own_lane("lapses", owner)}
-        )
+        connection.execute(NOTHING_LAPSES, {"space": space, "owner": owner, "lapses": LAPSE_JOB})
     return Derived(
         {owner: tuple(known.entry_id for known in theirs) for owner, theirs in by_owner.items()},
         tuple(dict.fromkeys(known.path for known in gone if known.path)),

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from recollect.domain.forgetting import Derived, Forgotten, Memories, Task
 from recollect.domain.identity import key_within_user, message_key, thread_key, turn_id
-from recollect.domain.job import ENTRIES, PURGE, TRANSCRIBE, cells_lane, chat_lane, entries_lane, vault_lane
+from recollect.domain.job import DELIVERY, ENTRIES, PURGE, TRANSCRIBE, vault_lane
 from recollect.domain.model import ThreadRef
 from recollect.domain.paths import is_note, owner_folder, transcript_path
 from recollect.domain.strategy import STRATEGY
@@ -36,7 +36,14 @@ from recollect.infra.journal.forget.turns import (
     whose_prompts,
 )
 from recollect.infra.journal.jobs import QueueingStore
-from recollect.infra.journal.rows import IS_THREAD, NewJob, named_rows, queue_jobs, thread_columns
+from recollect.infra.journal.rows import (
+    IS_NAMED_THREAD,
+    IS_THREAD,
+    NewJob,
+    named_rows,
+    queue_jobs,
+    thread_columns,
+)
 from recollect.infra.journal.webhooks import announce_of_user, drop_deliveries, load_webhooks
 
 
@@ -91,10 +98,6 @@ def forget_owner(connection: sqlite3.Connection, space: str, owner: str) -> None
         sql = f"DELETE FROM {table} WHERE owner = ? RETURNING path, digest"
         for path, digest in connection.execute(sql, (owner,)).fetchall():
             retire_version(connection, path, digest)
-    lanes = [f"{name}:{owner}" for name in ("memory", "episode", "facts", "foresight", "profile", "lapses")]
-    marks = ",".join("?" * len(lanes))
-    connection.execute(f"DELETE FROM jobs WHERE lane IN ({marks}) AND state != 'running'", lanes)
-    connection.execute(f"DELETE FROM strategy_counts WHERE lane IN ({marks})", lanes)
 
 
 def _forget_thread(
@@ -102,7 +105,7 @@ def _forget_thread(
 ) -> tuple[int, list[int]]:
     """Returns how many turns it had, and which threads quoted any."""
     space, user_id, thread_id = thread
-    key, within_user = thread_key(thread), key_within_user(space, thread_id)
+    within_user = key_within_user(space, thread_id)
     tombstones = [
         (space, user_id, within_user, message_key(message_id), position)
         for message_id, position in connection.execute(
@@ -114,10 +117,7 @@ def _forget_thread(
     retire_files(connection, [transcript_path(*thread, part) for (part,) in parts])
     quoting = end_quoting_epochs(connection, space, user_id, [], within_user)
     quoting += end_quoting_epochs(connection, space, whose_prompts(user_id, derived), derived.ids)
-    connection.execute(
-        "DELETE FROM jobs WHERE lane IN (?, ?, ?) AND state != 'running' AND kind != ?",
-        (cells_lane(key), vault_lane(key), chat_lane(key), PURGE),
-    )
+    connection.execute(FORGET_JOBS, (*thread, PURGE, DELIVERY))
     connection.execute("DELETE FROM threads WHERE pk = ?", (pk,))
     return len(tombstones), quoting
 
@@ -134,15 +134,22 @@ def _joined(gone: list[Derived], owner: str) -> Derived:
     return Derived(entries, tuple(dict.fromkeys(paths)), tuple(dict.fromkeys(cells)))
 
 
+# Of the thread itself. Those that make memories name whose these are, and find nothing of it any more.
+FORGET_JOBS = f"""
+DELETE FROM jobs WHERE {IS_THREAD} AND owner IS NULL AND state != 'running' AND kind NOT IN (?, ?)"""
+
 # One after another: what keeps a forgetting from being finished.
 WAITING = {
-    "its files are being written": "SELECT 1 FROM jobs WHERE kind = :purge AND lane = :files AND state != 'dead'",
+    "its files are being written": f"""
+        SELECT 1 FROM jobs WHERE kind = :purge AND {IS_NAMED_THREAD} AND state != 'dead'
+        AND json_extract(payload_json, '$.step') IS NULL""",
     "somebody works on the thread": """
         SELECT 1 FROM jobs WHERE state = 'running' AND kind != :purge AND space = :space
-        AND ((user_id = :user_id AND thread_id = :thread_id) OR lane IN ('profile:' || :owner, 'lapses:' || :owner))""",
+        AND ((user_id = :user_id AND thread_id = :thread_id)
+            OR (owner = :owner AND kind = :strategy AND json_extract(payload_json, '$.cell') IS NULL))""",
     "somebody works for the user": """
         SELECT 1 FROM jobs j WHERE :thread_id = '' AND state = 'running' AND kind != :purge AND space = :space AND (
-            lane LIKE '%:' || :owner OR lane LIKE 'entries:' || :owner || '/%' OR (user_id = :user_id AND NOT EXISTS (
+            owner = :owner OR (user_id = :user_id AND NOT EXISTS (
                 SELECT 1 FROM threads h
                 WHERE h.space = j.space AND h.user_id = j.user_id AND h.thread_id = j.thread_id)))""",
     "a chat is about to be sent": """
@@ -151,13 +158,14 @@ WAITING = {
         AND h.user_id = :user_id""",
     "the files of memories are being written": """
         SELECT 1 FROM jobs WHERE kind = :entries AND state != 'dead'
-        AND lane IN (SELECT value FROM json_each(:lanes))""",
+        AND json_extract(payload_json, '$.path') IN (SELECT value FROM json_each(:paths))""",
 }
 
 FORGET_REMOVED = "DELETE FROM removed_notes WHERE path = ? OR (owner, digest) = (?, ?)"
 SAME_NOTES = "SELECT path FROM notes WHERE owner = ? AND digest = ? AND digest != ?"
 
-SKILLS_WAITING = "SELECT 1 FROM jobs WHERE kind = ? AND lane LIKE 'skill:%' AND state != 'dead' LIMIT 1"
+SKILLS_WAITING = """
+SELECT 1 FROM jobs WHERE kind = ? AND json_extract(payload_json, '$.strategy') = 'skill' AND state != 'dead' LIMIT 1"""
 
 # Of an entry that came from turns, each is there as long as it is not forgotten.
 WITHOUT_SOURCE = f"""
@@ -237,13 +245,13 @@ class SqlForgetting(QueueingStore):
         bound = {
             "purge": PURGE,
             "entries": ENTRIES,
-            "files": vault_lane(thread_key(task.thread)) if task.thread_id else "",
+            "strategy": STRATEGY,
             "space": task.space,
             "thread_id": task.thread_id,
             "user_id": task.user_id,
             "owner": owner_folder(task.space, task.user_id),
             "at": task.at,
-            "lanes": json.dumps([entries_lane(path) for path in task.derived.paths]),
+            "paths": json.dumps(task.derived.paths),
         }
         for reason, sql in WAITING.items():
             if await self._database.read(f"{sql} LIMIT 1", bound):

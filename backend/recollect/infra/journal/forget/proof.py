@@ -32,7 +32,7 @@ SELECT h.space, h.user_id, h.thread_id, c.turn_ids_json FROM memcell c JOIN thre
 ANSWERS = """
 SELECT h.space, h.user_id, h.thread_id, a.cell, h.forgotten > 0 AS in_part,
     EXISTS (SELECT 1 FROM memcell c WHERE c.space = a.space AND c.memcell_id = a.cell)
-    OR EXISTS (SELECT 1 FROM jobs j WHERE j.lane = 'skill:' || a.cell) AS is_there
+    OR EXISTS (SELECT 1 FROM jobs j WHERE j.kind = 'strategy' AND j.owner = a.cell) AS is_there
 FROM model_answers a JOIN threads h ON h.pk = a.thread_pk"""
 
 KEYED = {

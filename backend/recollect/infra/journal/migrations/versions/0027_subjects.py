@@ -1,6 +1,7 @@
 """Rows name what they are about by its key, and go with it: receipts, requests, the buffer, answers of models.
 
-What old versions of memories came from is listed. Whatever names something that is gone is dropped.
+What old versions of memories came from is listed; jobs name whose memories they are about. Whatever names something
+that is gone is dropped.
 """
 
 import json
@@ -13,6 +14,7 @@ from sqlalchemy import Connection
 from recollect.domain.entries.links import origins_of
 from recollect.domain.identity import thread_key
 from recollect.domain.model import Entry, ThreadRef
+from recollect.domain.paths import owner_of_path
 
 revision = "0027"
 down_revision = "0025"
@@ -121,6 +123,21 @@ VERSIONS = """
 SELECT h.pk, e.owner, h.entry_json FROM entry_history h JOIN entries e ON e.pk = h.entry_pk
 WHERE h.entry_json IS NOT NULL"""
 
+OWNERS = (
+    "ALTER TABLE jobs ADD COLUMN owner TEXT",
+    """
+    CREATE TABLE keyed_counts (
+        owner TEXT NOT NULL,
+        strategy TEXT NOT NULL,
+        events INTEGER NOT NULL,
+        PRIMARY KEY (owner, strategy)
+    ) WITHOUT ROWID""",
+    "INSERT INTO keyed_counts SELECT substr(lane, length(strategy) + 2), strategy, events FROM strategy_counts",
+    "DROP TABLE strategy_counts",
+    "ALTER TABLE keyed_counts RENAME TO strategy_counts",
+)
+OF_MEMORIES = "SELECT pk, payload_json FROM jobs WHERE kind IN ('strategy', 'entries', 'deletions')"
+
 
 def upgrade() -> None:
     connection = op.get_bind()
@@ -128,12 +145,16 @@ def upgrade() -> None:
         op.execute(statement)
     for pk, *thread in _rows(connection, "SELECT pk, space, user_id, thread_id FROM threads"):
         connection.exec_driver_sql(KEYED_ANSWERS, (pk, thread_key(ThreadRef(*thread))))
-    for statement in (*ANSWERS_KEYED, *VERSION_SOURCES):
+    for statement in (*ANSWERS_KEYED, *VERSION_SOURCES, *OWNERS):
         op.execute(statement)
     for pk, owner, told in _rows(connection, VERSIONS):
         name, title, text, when, links, by, extra = json.loads(told)
         for source, turn in origins_of(owner, Entry(name, title, text, when, tuple(links), by, extra)):
             connection.exec_driver_sql("INSERT INTO version_sources VALUES (?, ?, ?)", (pk, source, turn))
+    for pk, payload_json in _rows(connection, OF_MEMORIES):
+        payload = json.loads(payload_json)
+        owner = payload.get("owner") or owner_of_path(payload.get("path", ""))
+        connection.exec_driver_sql("UPDATE jobs SET owner = ? WHERE pk = ?", (owner, pk))
 
 
 def _rows(connection: Connection, sql: str) -> Iterator[Any]:
