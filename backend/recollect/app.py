@@ -28,7 +28,7 @@ from recollect.domain.model import Append, ThreadRef
 from recollect.domain.strategy import STRATEGY
 from recollect.errors import HomeUnusable, StorageUnavailable
 from recollect.infra.job_engine import Handler
-from recollect.infra.journal.forget.proof import SqlForgottenProof
+from recollect.infra.journal.forgotten_proof import SqlForgottenProof
 from recollect.infra.upgrade_copies import UpgradeCopies
 from recollect.service.chat.cached_prefix import LivePrefixes
 from recollect.service.chat.followups import Summariser, Titles

@@ -28,7 +28,7 @@ from recollect.infra.journal.database import Database
 from recollect.infra.journal.entries import SqlEntryStore
 from recollect.infra.journal.entry_files import SqlEntryFileStore, SqlSkillFiles
 from recollect.infra.journal.files import SqlNoteStore, SqlTranscriptStore
-from recollect.infra.journal.forget.forgetting import SqlForgetting
+from recollect.infra.journal.forgetting import SqlForgetting
 from recollect.infra.journal.history_matching import SqlHistoryMatching
 from recollect.infra.journal.importer import SqlLedgerOutbox
 from recollect.infra.journal.index import SqlIndexLedger

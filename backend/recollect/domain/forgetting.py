@@ -7,8 +7,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal, Self
 
 from recollect.domain.entries.entry import Deletion
-from recollect.domain.identity import key_within_user, turn_number
-from recollect.domain.job import Job
+from recollect.domain.identity import key_within_user, text_digest, turn_number
+from recollect.domain.job import PURGE, Job, JobSpec
 from recollect.domain.markdown.front_matter import FORMAT_VERSION, render_front_matter, split_front_matter
 from recollect.domain.model import JsonObject, ThreadRef
 from recollect.domain.paths import owner_folder
@@ -127,6 +127,17 @@ def task_of(job: Job) -> Task:
 def forget_lane(name: str) -> str:
     """The lane of what is still to be forgotten of a thread (by its key) or an owner (by its folder)."""
     return f"forget:{name}"
+
+
+def purge_job(task: Task, lane: str, payload: JsonObject) -> JobSpec:
+    """Each forgetting has its own: none does for another, unless it is about the very same."""
+    digest = text_digest(json.dumps(payload, ensure_ascii=False))[:16]
+    return JobSpec(PURGE, lane, payload, f"{task.user_id}:{digest}")
+
+
+def settle_job(task: Task, name: str) -> JobSpec:
+    """The job that waits for all that still work with the words, in the lane of that thread or owner."""
+    return purge_job(task, forget_lane(name), task.as_payload(SETTLE))
 
 
 OVERWRITE_LANE = "forget"

@@ -12,7 +12,7 @@ from recollect.domain.access import Caller
 from recollect.domain.model import NOTE_BYTES, Note
 from recollect.domain.paths import file_name, is_markdown, kept_name
 from recollect.errors import AlreadyExists, InvalidInput, NotFound
-from recollect.infra.journal.forget.forgetting import SqlForgetting
+from recollect.infra.journal.forgetting import SqlForgetting
 from recollect.service.coordination import OwnerLocks
 from recollect.service.forget.forget import forget_note
 from recollect.service.vault.notes import Notes, name_of, notes_owner

@@ -24,7 +24,7 @@ from recollect.domain.model import Entry, ThreadRef
 from recollect.domain.strategy import HELD, own_lane
 from recollect.errors import Conflict, NotFound
 from recollect.infra.journal.cells import SqlModelAnswers
-from recollect.infra.journal.forget.forgetting import SqlForgetting
+from recollect.infra.journal.forgetting import SqlForgetting
 from tests.contract.journals import Journal
 from tests.fakes import START
 

@@ -27,9 +27,10 @@ from recollect.domain.forgetting import (
     deletions_path,
     entry_line,
     entry_restored_line,
+    settle_job,
 )
 from recollect.domain.identity import thread_key, turn_number
-from recollect.domain.job import DELETIONS, TRANSCRIBE, entries_lane, vault_lane
+from recollect.domain.job import DELETIONS, TRANSCRIBE, JobSpec, entries_lane, vault_lane
 from recollect.domain.model import JsonObject, ThreadRef
 from recollect.domain.paths import is_entry_path
 from recollect.domain.webhook import FORGOTTEN, MEMORY_MADE
@@ -48,7 +49,7 @@ from recollect.infra.journal.entry_rows import (
     version_of,
 )
 from recollect.infra.journal.file_versions import add_to_ledger, retire_files
-from recollect.infra.journal.forget.prompts import end_quoting_epochs, settle_entries_job
+from recollect.infra.journal.prompts import end_quoting_epochs
 from recollect.infra.journal.rows import (
     THREAD_PK,
     NewJob,
@@ -301,7 +302,9 @@ class EntryWriter:
             jobs.append(deletions_job(space, self.change.owner, self.now))
         jobs += self._transcripts()
         if self._deleted:
-            jobs.append(self._forgetting())
+            due = earliest(
+                due, queue_entry_jobs(self.connection, space, None, [self._forgetting()], self.now)
+            )
         if jobs:
             due = earliest(due, queue_jobs(self.connection, jobs, self.now))
         return earliest(due, *self._announced())
@@ -323,7 +326,7 @@ class EntryWriter:
             announce(self.connection, event, space, owner, whose | told, self.now) for event, told in events
         ]
 
-    def _forgetting(self) -> NewJob:
+    def _forgetting(self) -> JobSpec:
         """Prompts that held the words end now; what else may hold them is looked through by this job."""
         space, owner = self.change.space, self.change.owner
         ids = tuple(known.entry_id for known in self._deleted)
@@ -331,7 +334,7 @@ class EntryWriter:
         quoting = end_quoting_epochs(self.connection, space, None, ids)
         derived = Derived({owner: ids}, paths)
         task = Task(space, self._user_id(self._deleted), "", (), derived, self.now, tuple(quoting))
-        return settle_entries_job(task, owner, self.now)
+        return settle_job(task, owner)
 
     def _user_id(self, entries: Sequence[KnownEntry]) -> str:
         """Whose words they were; by the folder's name where no source tells."""

@@ -24,8 +24,8 @@ from recollect.infra.journal.database import Database, read_transaction, write_t
 from recollect.infra.journal.entry_changes import TOUCH, EntryWriter, drop_leaving, forget_file
 from recollect.infra.journal.entry_rows import FILE_COLUMNS, SELECT_ENTRIES, file_job, known_of
 from recollect.infra.journal.file_versions import FileVersions, record_version, retire_files
-from recollect.infra.journal.forget.prompts import end_quoting_epochs
 from recollect.infra.journal.jobs import QueueingStore
+from recollect.infra.journal.prompts import end_quoting_epochs
 from recollect.infra.journal.rows import made, queue_jobs
 
 TAKEN_IN = """

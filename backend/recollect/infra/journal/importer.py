@@ -19,7 +19,7 @@ from recollect.infra.journal.database import Database, write_transaction
 from recollect.infra.journal.entry_changes import ADD_DELETION, ADD_GONE_CASE, deletion_row
 from recollect.infra.journal.entry_rows import deletion_of
 from recollect.infra.journal.file_versions import FileVersions, record_version
-from recollect.infra.journal.forget.prompts import ADD_TOMBSTONE
+from recollect.infra.journal.forgotten_turns import ADD_TOMBSTONE
 from recollect.infra.journal.keys import ADD_KEY, CLOSE, key_row
 from recollect.infra.journal.rows import NewJob, insert_rows, named_rows, queue_jobs
 from recollect.infra.journal.turns import INSERT_TURNS, insert_thread, turn_row

@@ -1,9 +1,9 @@
-"""Prompts as they were sent, byte for byte, and what a thread's next prompt is made of."""
+"""Prompts as they were sent, byte for byte, what a thread's next prompt is made of, and which hold forgotten words."""
 
 import json
 import sqlite3
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from recollect.domain import identity
@@ -251,3 +251,65 @@ def _was_answered(connection: sqlite3.Connection, thread_pk: int, position: int)
         ANSWERED, {"pk": thread_pk, "place": position, "turn": identity.turn_id(position)}
     )
     return found.fetchone() is not None
+
+
+QUOTING = """
+SELECT DISTINCT h.pk FROM threads h JOIN turns t ON t.thread_pk = h.pk JOIN context_blocks b ON b.turn_pk = t.pk
+WHERE h.space = :space AND (:user_id IS NULL OR h.user_id = :user_id) AND EXISTS (
+    SELECT 1 FROM json_each(b.memories_json)
+    WHERE key IN (SELECT value FROM json_each(:memories))
+        OR (:thread_key IS NOT NULL AND substr(key, 1, length(:thread_key) + 1) = :thread_key || ':')
+        OR (:note IS NOT NULL AND substr(key, 1, length(:note) + 1) = :note || '#')
+)"""
+
+LATE = """
+SELECT DISTINCT p.thread_pk FROM prompts p JOIN turns t ON t.pk = p.turn_pk
+WHERE p.thread_pk IN (SELECT value FROM json_each(:threads)) AND t.accepted <= :at"""
+
+_SENT = ("prompts", "summaries")
+
+
+def end_quoting_epochs(
+    connection: sqlite3.Connection,
+    space: str,
+    user_id: str | None,
+    memories: Sequence[str],
+    thread_key: str | None = None,
+    note: str | None = None,
+) -> list[int]:
+    """Whoever was sent as a memory any of these, any turn of the thread, or any passage of the note (by its path).
+
+    Turns are named by their thread's key within their user, who alone is sent them. Returns those threads.
+    """
+    bound = {
+        "space": space,
+        "user_id": user_id,
+        "memories": json.dumps(list(memories)),
+        "thread_key": thread_key,
+        "note": note,
+    }
+    found = [pk for (pk,) in connection.execute(QUOTING, bound)]
+    end_epochs(connection, found)
+    return found
+
+
+def end_epochs(connection: sqlite3.Connection, thread_pks: Iterable[int]) -> None:
+    """The words may be in a summary, too; and no revision is like this one, so the next prompt starts a new epoch.
+
+    One that is on its way and was made of them is not written down any more.
+    """
+    for pk in thread_pks:
+        for table in _SENT:
+            connection.execute(f"DELETE FROM {table} WHERE thread_pk = ?", (pk,))
+        connection.execute(
+            "UPDATE epochs SET summary = NULL, revision = ? WHERE thread_pk = ?", (FORGOTTEN, pk)
+        )
+        connection.execute(
+            "DELETE FROM context_blocks WHERE turn_pk IN (SELECT pk FROM turns WHERE thread_pk = ?)", (pk,)
+        )
+
+
+def end_late_epochs(connection: sqlite3.Connection, thread_pks: Sequence[int], at: int) -> None:
+    """Of these threads, whose epochs were ended at that time: those where a prompt of before was written down since."""
+    late = connection.execute(LATE, {"threads": json.dumps(list(thread_pks)), "at": at})
+    end_epochs(connection, [pk for (pk,) in late.fetchall()])

@@ -23,7 +23,7 @@ from recollect.domain.model import (
 )
 from recollect.errors import AlreadyExists, NotFound
 from recollect.infra.journal.database import read_transaction
-from recollect.infra.journal.forget.forgetting import forget_thread
+from recollect.infra.journal.forgetting import forget_thread
 from recollect.infra.journal.jobs import QueueingStore
 from recollect.infra.journal.rows import (
     IS_NAMED_THREAD,

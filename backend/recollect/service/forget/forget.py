@@ -10,7 +10,7 @@ from recollect.domain.forgetting import Forgotten, Memories
 from recollect.domain.model import DEFAULT_USER
 from recollect.errors import NotFound, Unavailable
 from recollect.infra.journal.entries import SqlEntryStore
-from recollect.infra.journal.forget.forgetting import SqlForgetting
+from recollect.infra.journal.forgetting import SqlForgetting
 from recollect.infra.journal.people import SqlPresetStore
 from recollect.infra.journal.threads import SqlThreadStore
 from recollect.service.coordination import BackgroundLoop, Clock

@@ -14,7 +14,7 @@ from recollect.domain.vault_file import Listing
 from recollect.errors import IndexUnavailable
 from recollect.infra.index.store import LanceIndex
 from recollect.infra.job_engine import JobEngine
-from recollect.infra.journal.forget.proof import SqlForgottenProof
+from recollect.infra.journal.forgotten_proof import SqlForgottenProof
 from recollect.infra.vault import Vault
 from recollect.service.coordination import Progress, no_progress
 from recollect.service.vault.reader import without_copies

@@ -33,7 +33,7 @@ from recollect.infra.journal.cells import SqlCellTexts
 from recollect.infra.journal.entries import SqlEntryStore
 from recollect.infra.journal.entry_files import SqlEntryFileStore
 from recollect.infra.journal.files import SqlTranscriptStore
-from recollect.infra.journal.forget.forgetting import SqlForgetting
+from recollect.infra.journal.forgetting import SqlForgetting
 from recollect.infra.journal.people import SqlPresetStore
 from recollect.infra.journal.threads import SqlThreadStore
 from recollect.infra.vault import Vault

@@ -14,7 +14,7 @@ from recollect.domain.entries.entry import EntryChange, KeptAnswer, KnownEntry
 from recollect.domain.identity import key_within_user
 from recollect.domain.model import NewTurn, ThreadRef
 from recollect.infra.journal.database import Database
-from recollect.infra.journal.forget.forgetting import SqlForgetting
+from recollect.infra.journal.forgetting import SqlForgetting
 from tests.http_client import START, Home, Json, opened
 from tests.unit.made_entries import DAY, WHEN, known
 

@@ -16,7 +16,7 @@ from recollect.domain.forgetting import SETTLE, Task, task_of
 from recollect.domain.identity import key_within_user
 from recollect.domain.model import NewTurn, ThreadRef
 from recollect.domain.prompt import prompt_bytes
-from recollect.infra.journal.forget.forgetting import SqlForgetting
+from recollect.infra.journal.forgetting import SqlForgetting
 from tests.contract.journals import Journal
 
 EPOCH = Epoch(1, 1, "the conversation begins", "digest", "default/", 0)

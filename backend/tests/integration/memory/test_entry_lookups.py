@@ -8,8 +8,8 @@ from recollect.infra.journal import entries as entry_store
 from recollect.infra.journal import files as note_store
 from recollect.infra.journal import index as index_ledger
 from recollect.infra.journal.database import Database
+from recollect.infra.journal.entries import FORGET_VERSIONS
 from recollect.infra.journal.entry_changes import VERSIONS_NAMING
-from recollect.infra.journal.forget.entries import FORGET_VERSIONS
 from recollect.infra.journal.threads import NEWEST_TURNS_OF_USER
 
 BOUND = {"space": "default", "thread_key": "k", "turns": "[1]"}

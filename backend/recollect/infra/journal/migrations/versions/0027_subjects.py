@@ -54,58 +54,33 @@ RECEIPTS = (
         for name in ("thread", "turn", "memcell")
     ),
     """
-    INSERT OR REPLACE INTO keyed_receipts SELECT r.pk, NULL, NULL, c.pk, r.stage, r.detail_json, r.at FROM receipts r
-    JOIN memcell c ON c.thread_pk = r.thread_pk AND c.memcell_id = r.subject ORDER BY r.pk""",
-    """
-    INSERT OR REPLACE INTO keyed_receipts SELECT r.pk, NULL, t.pk, NULL, r.stage, r.detail_json, r.at FROM receipts r
-    JOIN turns t ON t.thread_pk = r.thread_pk AND t.position = CAST(substr(r.subject, 3) AS INTEGER)
-        AND r.subject = 't-' || t.position ORDER BY r.pk""",
-    """
-    INSERT OR REPLACE INTO keyed_receipts SELECT pk, thread_pk, NULL, NULL, stage, detail_json, at FROM receipts
-    WHERE subject = 'conversation' ORDER BY pk""",
+    INSERT OR REPLACE INTO keyed_receipts
+    SELECT r.pk, iif(r.subject = 'conversation', r.thread_pk, NULL), t.pk, c.pk, r.stage, r.detail_json, r.at
+    FROM receipts r LEFT JOIN memcell c ON c.thread_pk = r.thread_pk AND c.memcell_id = r.subject
+    LEFT JOIN turns t ON t.thread_pk = r.thread_pk AND t.position = CAST(substr(r.subject, 3) AS INTEGER)
+        AND r.subject = 't-' || t.position
+    WHERE r.subject = 'conversation' OR t.pk IS NOT NULL OR c.pk IS NOT NULL ORDER BY r.pk""",
     "DROP TABLE receipts",
     "ALTER TABLE keyed_receipts RENAME TO receipts",
 )
 
+# Foreign keys are off here: no row is in the way of a column that must have one. 0 is the key of nothing.
 REQUESTS = (
+    "ALTER TABLE chat_requests ADD COLUMN answer_pk INTEGER NOT NULL DEFAULT 0 REFERENCES turns (pk) ON DELETE CASCADE",
     """
-    CREATE TABLE keyed_requests (
-        thread_pk INTEGER NOT NULL REFERENCES threads (pk) ON DELETE CASCADE,
-        idempotency_key TEXT NOT NULL,
-        digest BLOB NOT NULL,
-        answer_pk INTEGER NOT NULL REFERENCES turns (pk) ON DELETE CASCADE,
-        PRIMARY KEY (thread_pk, idempotency_key)
-    ) WITHOUT ROWID""",
-    """
-    INSERT INTO keyed_requests SELECT r.thread_pk, r.idempotency_key, r.digest, t.pk FROM chat_requests r
-    JOIN turns t ON t.thread_pk = r.thread_pk AND t.position = r.answer""",
-    "DROP TABLE chat_requests",
-    "ALTER TABLE keyed_requests RENAME TO chat_requests",
+    UPDATE chat_requests SET answer_pk = t.pk FROM turns t
+    WHERE t.thread_pk = chat_requests.thread_pk AND t.position = chat_requests.answer""",
+    "DELETE FROM chat_requests WHERE answer_pk = 0",
+    "ALTER TABLE chat_requests DROP COLUMN answer",
     "CREATE INDEX chat_requests_by_answer ON chat_requests (answer_pk)",
 )
-
-ANSWERS = """
-CREATE TABLE keyed_answers (
-    space TEXT NOT NULL,
-    cell TEXT NOT NULL,
-    name TEXT NOT NULL,
-    prompt_digest TEXT NOT NULL,
-    thread_pk INTEGER NOT NULL REFERENCES threads (pk) ON DELETE CASCADE,
-    answer TEXT NOT NULL,
-    model TEXT NOT NULL,
-    usage_json TEXT NOT NULL,
-    at INTEGER NOT NULL,
-    known_json TEXT NOT NULL DEFAULT '{}',
-    failed_calls INTEGER NOT NULL DEFAULT 0,
-    PRIMARY KEY (space, cell, name, prompt_digest)
-)"""
-KEYED_ANSWERS = """
-INSERT INTO keyed_answers
-SELECT space, cell, name, prompt_digest, ?, answer, model, usage_json, at, known_json, failed_calls
-FROM model_answers WHERE thread_key = ?"""
+ANSWERS = (
+    "ALTER TABLE model_answers ADD COLUMN thread_pk INTEGER NOT NULL DEFAULT 0 REFERENCES threads (pk) ON DELETE CASCADE",
+)
 ANSWERS_KEYED = (
-    "DROP TABLE model_answers",
-    "ALTER TABLE keyed_answers RENAME TO model_answers",
+    "DELETE FROM model_answers WHERE thread_pk = 0",
+    "DROP INDEX model_answers_of_thread",
+    "ALTER TABLE model_answers DROP COLUMN thread_key",
     "CREATE INDEX model_answers_of_thread ON model_answers (thread_pk)",
 )
 
@@ -125,26 +100,19 @@ WHERE h.entry_json IS NOT NULL"""
 
 OWNERS = (
     "ALTER TABLE jobs ADD COLUMN owner TEXT",
-    """
-    CREATE TABLE keyed_counts (
-        owner TEXT NOT NULL,
-        strategy TEXT NOT NULL,
-        events INTEGER NOT NULL,
-        PRIMARY KEY (owner, strategy)
-    ) WITHOUT ROWID""",
-    "INSERT INTO keyed_counts SELECT substr(lane, length(strategy) + 2), strategy, events FROM strategy_counts",
-    "DROP TABLE strategy_counts",
-    "ALTER TABLE keyed_counts RENAME TO strategy_counts",
+    "ALTER TABLE strategy_counts RENAME COLUMN lane TO owner",
+    "UPDATE strategy_counts SET owner = substr(owner, length(strategy) + 2)",
 )
 OF_MEMORIES = "SELECT pk, payload_json FROM jobs WHERE kind IN ('strategy', 'entries', 'deletions')"
 
 
 def upgrade() -> None:
     connection = op.get_bind()
-    for statement in (*BUFFER, *RECEIPTS, *REQUESTS, ANSWERS):
+    for statement in (*BUFFER, *RECEIPTS, *REQUESTS, *ANSWERS):
         op.execute(statement)
     for pk, *thread in _rows(connection, "SELECT pk, space, user_id, thread_id FROM threads"):
-        connection.exec_driver_sql(KEYED_ANSWERS, (pk, thread_key(ThreadRef(*thread))))
+        key = thread_key(ThreadRef(*thread))
+        connection.exec_driver_sql("UPDATE model_answers SET thread_pk = ? WHERE thread_key = ?", (pk, key))
     for statement in (*ANSWERS_KEYED, *VERSION_SOURCES, *OWNERS):
         op.execute(statement)
     for pk, owner, told in _rows(connection, VERSIONS):

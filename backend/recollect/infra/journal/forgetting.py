@@ -4,44 +4,48 @@ import json
 import sqlite3
 from collections.abc import Sequence
 
-from recollect.domain.forgetting import Derived, Forgotten, Memories, Task
-from recollect.domain.identity import key_within_user, message_key, thread_key, turn_id
-from recollect.domain.job import DELIVERY, ENTRIES, PURGE, TRANSCRIBE, vault_lane
-from recollect.domain.model import ThreadRef
+from recollect.domain.forgetting import (
+    NOTE,
+    OVERWRITE,
+    OVERWRITE_LANE,
+    USER,
+    Derived,
+    Forgotten,
+    Memories,
+    Task,
+    forget_lane,
+    purge_job,
+    settle_job,
+)
+from recollect.domain.identity import key_within_user, thread_key, turn_id
+from recollect.domain.job import DELIVERY, ENTRIES, PURGE, TRANSCRIBE, JobSpec, vault_lane
+from recollect.domain.model import JsonObject, ThreadRef
 from recollect.domain.paths import is_note, owner_folder, transcript_path
 from recollect.domain.strategy import STRATEGY
 from recollect.domain.vault_file import EMPTY
 from recollect.domain.webhook import FORGOTTEN
 from recollect.infra.journal.database import write_transaction
+from recollect.infra.journal.entries import forget_derived, keep_derived, remove_entries
 from recollect.infra.journal.entry_changes import forget_entries_of
-from recollect.infra.journal.entry_rows import SELECT_ENTRIES, known_of
+from recollect.infra.journal.entry_rows import SELECT_ENTRIES, known_of, queue_entry_jobs
 from recollect.infra.journal.file_versions import retire_files, retire_version
-from recollect.infra.journal.forget.entries import forget_derived, keep_derived, remove_entries
-from recollect.infra.journal.forget.prompts import (
+from recollect.infra.journal.forgotten_turns import (
     add_tombstones,
-    end_late_epochs,
-    end_quoting_epochs,
-    queue_note_purge,
-    queue_overwriting,
-    queue_purge,
-    queue_user_purge,
-    settle_job,
-)
-from recollect.infra.journal.forget.turns import (
     clear_title,
     forget_answers,
     forget_some,
+    queue_purge,
     title_job,
     to_forget,
     whose_prompts,
 )
 from recollect.infra.journal.jobs import QueueingStore
+from recollect.infra.journal.prompts import end_late_epochs, end_quoting_epochs
 from recollect.infra.journal.rows import (
     IS_NAMED_THREAD,
     IS_THREAD,
-    NewJob,
+    earliest,
     named_rows,
-    queue_jobs,
     thread_columns,
 )
 from recollect.infra.journal.webhooks import announce_of_user, drop_deliveries, load_webhooks
@@ -49,7 +53,7 @@ from recollect.infra.journal.webhooks import announce_of_user, drop_deliveries, 
 
 def forget_thread(
     connection: sqlite3.Connection, thread: ThreadRef, now: int, memories: Memories = "all"
-) -> tuple[int, int]:
+) -> tuple[int, int | None]:
     """Forget a thread with its turns. Returns how many turns, and when the purge is due."""
     pk, incognito = thread_columns(connection, thread, "pk, incognito")
     if memories != "all":
@@ -65,7 +69,9 @@ def forget_thread(
     return count, due
 
 
-def forget_user(connection: sqlite3.Connection, space: str, user_id: str, now: int) -> tuple[Forgotten, int]:
+def forget_user(
+    connection: sqlite3.Connection, space: str, user_id: str, now: int
+) -> tuple[Forgotten, int | None]:
     """Forget all of a user's threads, entries and notes, and what agents learned from them."""
     owner = owner_folder(space, user_id)
     threads = connection.execute(
@@ -83,9 +89,11 @@ def forget_user(connection: sqlite3.Connection, space: str, user_id: str, now: i
     forget_owner(connection, space, owner)
     derived = _joined(gone, owner)
     task = Task(space, user_id, "", None, derived, now)
-    due = queue_user_purge(connection, task, now)
+    # Now, and again when running work for the user has ended.
+    first: JsonObject = {"step": USER, "user_id": user_id}
+    due = _queue_of_owner(connection, task, [first, {**task.as_payload(USER), "waits": True}], now)
     if threads or unsourced:
-        due = min(due, queue_overwriting(connection, space, now))
+        due = earliest(due, _queue_overwriting(connection, space, now))
     announce_of_user(connection, FORGOTTEN, space, user_id, {"what": "user"}, now)
     drop_deliveries(connection, space, user_id)
     return Forgotten(turns, sum(map(len, gone)) + unsourced, len(threads)), due
@@ -105,21 +113,16 @@ def _forget_thread(
 ) -> tuple[int, list[int]]:
     """Returns how many turns it had, and which threads quoted any."""
     space, user_id, thread_id = thread
-    within_user = key_within_user(space, thread_id)
-    tombstones = [
-        (space, user_id, within_user, message_key(message_id), position)
-        for message_id, position in connection.execute(
-            "SELECT message_id, position FROM turns WHERE thread_pk = ?", (pk,)
-        )
-    ]
-    add_tombstones(connection, tombstones)
+    said = "SELECT message_id, position FROM turns WHERE thread_pk = ?"
+    messages = connection.execute(said, (pk,)).fetchall()
+    add_tombstones(connection, thread, messages)
     parts = connection.execute("SELECT part FROM transcript_parts WHERE thread_pk = ?", (pk,)).fetchall()
     retire_files(connection, [transcript_path(*thread, part) for (part,) in parts])
-    quoting = end_quoting_epochs(connection, space, user_id, [], within_user)
+    quoting = end_quoting_epochs(connection, space, user_id, [], key_within_user(space, thread_id))
     quoting += end_quoting_epochs(connection, space, whose_prompts(user_id, derived), derived.ids)
     connection.execute(FORGET_JOBS, (*thread, PURGE, DELIVERY))
     connection.execute("DELETE FROM threads WHERE pk = ?", (pk,))
-    return len(tombstones), quoting
+    return len(messages), quoting
 
 
 def _joined(gone: list[Derived], owner: str) -> Derived:
@@ -133,6 +136,22 @@ def _joined(gone: list[Derived], owner: str) -> Derived:
     cells = [cell for derived in gone for cell in derived.cells]
     return Derived(entries, tuple(dict.fromkeys(paths)), tuple(dict.fromkeys(cells)))
 
+
+def _queue_of_owner(
+    connection: sqlite3.Connection, task: Task, payloads: Sequence[JsonObject], now: int
+) -> int | None:
+    lane = forget_lane(owner_folder(task.space, task.user_id))
+    jobs = [purge_job(task, lane, payload) for payload in payloads]
+    return queue_entry_jobs(connection, task.space, None, jobs, now)
+
+
+def _queue_overwriting(connection: sqlite3.Connection, space: str, now: int) -> int | None:
+    job = JobSpec(PURGE, OVERWRITE_LANE, {"step": OVERWRITE, "user_id": ""}, delay_ms=_OVERWRITE_DELAY_MS)
+    return queue_entry_jobs(connection, space, None, [job], now)
+
+
+_OVERWRITE_DELAY_MS = 500
+"""Many who forget at once wait for one overwriting."""
 
 # Of the thread itself. Those that make memories name whose these are, and find nothing of it any more.
 FORGET_JOBS = f"""
@@ -219,17 +238,19 @@ class SqlForgetting(QueueingStore):
         So it is with other notes of the user that are the same byte for byte.
         """
 
-        def forget(connection: sqlite3.Connection) -> int:
+        def forget(connection: sqlite3.Connection) -> int | None:
             now = self._clock()
             task = Task(space, user_id, "", None, at=now)
             connection.execute(FORGET_REMOVED, (path, owner_folder(space, user_id), digest))
             same = connection.execute(SAME_NOTES, (owner_folder(space, user_id), digest, EMPTY)).fetchall()
-            due = now
+            due = None
             for note in dict.fromkeys([path, *(other for (other,) in same if is_note(other))]):
                 connection.execute("DELETE FROM notes WHERE path = ?", (note,))
                 retire_version(connection, note, digest)
                 end_quoting_epochs(connection, space, user_id, [], note=note)
-                due = queue_note_purge(connection, task, note, digest, now)
+                # Now, and again when work that has read the note has ended.
+                first: JsonObject = {"step": NOTE, "user_id": user_id, "path": note, "digest": digest}
+                due = _queue_of_owner(connection, task, [first, {**first, "at": now, "waits": True}], now)
             announce_of_user(connection, FORGOTTEN, space, user_id, {"what": "note"}, now)
             return due
 
@@ -283,7 +304,7 @@ class SqlForgetting(QueueingStore):
         return found
 
     async def queue_overwriting(self, space: str) -> None:
-        await self._queue(lambda connection: queue_overwriting(connection, space, self._clock()))
+        await self._queue(lambda connection: _queue_overwriting(connection, space, self._clock()))
 
     async def skills_are_waiting(self) -> bool:
         """Whether files of agents are still to be rewritten: until then the journal knows their texts."""
@@ -304,7 +325,8 @@ def _forget_late(connection: sqlite3.Connection, task: Task, now: int) -> int:
     late = forget_derived(connection, task.thread, turns, now)
     if late.entries:
         again = Task(*task.thread, task.turns, late, now)
-        queue_jobs(connection, [settle_job(again, now)], now)
+        settling = settle_job(again, thread_key(task.thread))
+        queue_entry_jobs(connection, task.space, task.thread, [settling], now)
     memories = [f"{task.key_within_user}:{turn_id(number)}" for number in turns]
     end_quoting_epochs(connection, task.space, task.user_id, memories)
     end_quoting_epochs(connection, task.space, None, [*task.derived.ids, *late.ids])
@@ -332,5 +354,6 @@ def _take_title_back(connection: sqlite3.Connection, task: Task, now: int) -> No
     ).fetchone()
     if found is not None:
         clear_title(connection, found[0])
-        jobs = [NewJob(TRANSCRIBE, vault_lane(thread_key(task.thread)), task.space, task.thread, now)]
-        queue_jobs(connection, [*jobs, *title_job(connection, found[0], task.thread, now)], now)
+        transcript = JobSpec(TRANSCRIBE, vault_lane(thread_key(task.thread)))
+        jobs = [transcript, *title_job(connection, found[0], task.thread)]
+        queue_entry_jobs(connection, task.space, task.thread, jobs, now)

@@ -3,11 +3,11 @@
 import json
 import re
 import sqlite3
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
-from recollect.domain.forgetting import Derived, Forgotten, Task
+from recollect.domain.forgetting import Derived, Forgotten, Task, purge_job, settle_job, turn_line
 from recollect.domain.identity import (
     key_within_user,
     message_key,
@@ -18,19 +18,19 @@ from recollect.domain.identity import (
     turn_id,
     turn_number,
 )
-from recollect.domain.job import TITLE, chat_lane
-from recollect.domain.model import ThreadRef, Turn
+from recollect.domain.job import TITLE, TRANSCRIBE, JobSpec, chat_lane, vault_lane
+from recollect.domain.model import JsonObject, ThreadRef, Turn
 from recollect.domain.webhook import FORGOTTEN
 from recollect.errors import Conflict, NotFound
-from recollect.infra.journal.forget.entries import forget_derived
-from recollect.infra.journal.forget.prompts import add_tombstones, end_epochs, end_quoting_epochs, queue_purge
+from recollect.infra.journal.entries import forget_derived
+from recollect.infra.journal.entry_rows import queue_entry_jobs
+from recollect.infra.journal.file_versions import add_to_ledger
+from recollect.infra.journal.prompts import end_epochs, end_quoting_epochs
 from recollect.infra.journal.rows import (
     IS_THREAD,
     THREAD_PK,
     TURN_COLUMNS,
-    NewJob,
     named_rows,
-    queue_jobs,
     thread_columns,
     turn_of,
 )
@@ -64,13 +64,13 @@ def clear_title(connection: sqlite3.Connection, thread_pk: int) -> None:
     )
 
 
-def title_job(connection: sqlite3.Connection, thread_pk: int, thread: ThreadRef, now: int) -> list[NewJob]:
+def title_job(connection: sqlite3.Connection, thread_pk: int, thread: ThreadRef) -> list[JobSpec]:
     """None where nothing was answered: such a thread has no title."""
     found = connection.execute(FIRST_EXCHANGE, (thread_pk,)).fetchone()
     if found is None:
         return []
-    payload = json.dumps({"turns": [turn_id(number) for number in found]})
-    return [NewJob(TITLE, chat_lane(thread_key(thread)), thread.space, thread, now, payload)]
+    turns = [turn_id(number) for number in found]
+    return [JobSpec(TITLE, chat_lane(thread_key(thread)), {"turns": turns})]
 
 
 def _words(title: str) -> Iterator[str]:
@@ -100,6 +100,9 @@ WHERE m.memcell_pk = ? ORDER BY t.position"""
 SHRINK_CELL = """
 UPDATE memcell SET turn_ids_json = ?, message_ids_json = ?, last_position = ?, transcribed = 0 WHERE pk = ?"""
 
+ADD_TOMBSTONE = """
+INSERT OR IGNORE INTO tombstones (space, user_id, thread_key, message_key, number) VALUES (?, ?, ?, ?, ?)"""
+
 COUNT = """
 UPDATE threads SET turn_count = turn_count - :count, forgotten = forgotten + :count, revision = revision + 1
 WHERE pk = :pk"""
@@ -109,53 +112,42 @@ GIVEN_A_TITLE = f"SELECT 1 FROM jobs WHERE kind = ? AND {IS_THREAD} AND state = 
 Row = Mapping[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
-class _Thread:
-    pk: int
-    ref: ThreadRef
-    title: str | None
-
-    @property
-    def key_within_user(self) -> str:
-        return key_within_user(self.ref.space, self.ref.thread_id)
-
-
 def forget_some(
     connection: sqlite3.Connection, ref: ThreadRef, turn_ids: Sequence[str], now: int, *, answers: bool
-) -> tuple[Forgotten, int]:
+) -> tuple[Forgotten, int | None]:
     """Returns what went, and when the first job that follows is due.
 
     `answers`: with what was answered to them. Raises NotFound for a turn that is not there, Conflict for one that is
     still being written.
     """
-    thread = _head(connection, ref)
-    rows = _chosen(connection, thread, turn_ids, answers=answers)
+    pk, title = thread_columns(connection, ref, "pk, title")
+    rows = _chosen(connection, pk, turn_ids, answers=answers)
     turns = [turn_of(row) for row in rows]
     places = [place_of(turn) for turn in turns]
-    _add_tombstones(connection, thread, turns)
+    add_tombstones(connection, ref, [(turn.message_id, place_of(turn)) for turn in turns])
     derived = forget_derived(connection, ref, places, now)
-    memories = [f"{thread.key_within_user}:{turn.turn_id}" for turn in turns]
+    within_user = key_within_user(ref.space, ref.thread_id)
+    memories = [f"{within_user}:{turn.turn_id}" for turn in turns]
     quoting = end_quoting_epochs(connection, ref.space, ref.user_id, memories)
     quoting += end_quoting_epochs(connection, ref.space, whose_prompts(ref.user_id, derived), derived.ids)
-    end_epochs(connection, [thread.pk])
+    end_epochs(connection, [pk])
     pks = json.dumps([row["turn_pk"] for row in rows])
     cells = connection.execute(CELLS, (pks,)).fetchall()
-    moved = _pass_on_parents(connection, thread.pk, turns)
+    moved = _pass_on_parents(connection, pk, turns)
     connection.execute("DELETE FROM turns WHERE pk IN (SELECT value FROM json_each(?))", (pks,))
     forget_answers(connection, ref)
-    kept = [(ref, name) for pk, name in cells if _shrink(connection, pk)]
-    connection.execute(COUNT, {"count": len(rows), "pk": thread.pk})
-    if quotes(connection, thread.pk, thread.title, [_told(turn) for turn in turns]):
-        clear_title(connection, thread.pk)
-        if again := title_job(connection, thread.pk, ref, now):
-            queue_jobs(connection, again, now)
+    kept = [(ref, name) for cell_pk, name in cells if _shrink(connection, cell_pk)]
+    connection.execute(COUNT, {"count": len(rows), "pk": pk})
+    if quotes(connection, pk, title, [_told(turn) for turn in turns]):
+        clear_title(connection, pk)
+        queue_entry_jobs(connection, ref.space, ref, title_job(connection, pk, ref), now)
     titled = connection.execute(GIVEN_A_TITLE, (TITLE, *ref)).fetchone() is not None
     task = Task(
         *ref,
         tuple(places),
         derived.and_cells(kept),
         now,
-        tuple(dict.fromkeys([thread.pk, *quoting])),
+        tuple(dict.fromkeys([pk, *quoting])),
         titled,
     )
     due = queue_purge(connection, task, now, rewritten=[*places, *moved])
@@ -169,26 +161,22 @@ def to_forget(
     connection: sqlite3.Connection, thread: ThreadRef, turn_ids: Sequence[str], *, answers: bool
 ) -> tuple[str, ...]:
     """The turns that `forget_some` would forget. Raises as it does."""
-    rows = _chosen(connection, _head(connection, thread), turn_ids, answers=answers)
+    (pk,) = thread_columns(connection, thread)
+    rows = _chosen(connection, pk, turn_ids, answers=answers)
     return tuple(turn_id(row["position"]) for row in rows)
 
 
-def _head(connection: sqlite3.Connection, thread: ThreadRef) -> _Thread:
-    pk, title = thread_columns(connection, thread, "pk, title")
-    return _Thread(pk, thread, title)
-
-
 def _chosen(
-    connection: sqlite3.Connection, thread: _Thread, turn_ids: Sequence[str], *, answers: bool
+    connection: sqlite3.Connection, thread_pk: int, turn_ids: Sequence[str], *, answers: bool
 ) -> list[Row]:
     chosen: dict[int, Row] = {}
     for name in dict.fromkeys(turn_ids):
-        found = list(named_rows(connection, FIND_TURN, (thread.pk, turn_number(name))))
+        found = list(named_rows(connection, FIND_TURN, (thread_pk, turn_number(name))))
         if not found:
             raise NotFound(f"there is no turn {name!r} in this thread")
         chosen[found[0]["position"]] = found[0]
         if answers:
-            chosen |= {row["position"]: row for row in _answers_to(connection, thread.pk, found[0])}
+            chosen |= {row["position"]: row for row in _answers_to(connection, thread_pk, found[0])}
     for row in chosen.values():
         if row["status"] in ("queued", "streaming"):
             raise Conflict(f"{turn_id(row['position'])} is still being written; cancel it first")
@@ -209,20 +197,29 @@ def _answers_to(connection: sqlite3.Connection, thread_pk: int, row: Row) -> lis
     return answers
 
 
-def _add_tombstones(connection: sqlite3.Connection, thread: _Thread, turns: Sequence[Turn]) -> None:
-    add_tombstones(
-        connection,
-        [
-            (
-                thread.ref.space,
-                thread.ref.user_id,
-                thread.key_within_user,
-                message_key(turn.message_id),
-                place_of(turn),
-            )
-            for turn in turns
-        ],
-    )
+def add_tombstones(
+    connection: sqlite3.Connection, thread: ThreadRef, messages: Iterable[tuple[str, int]]
+) -> None:
+    """Of messages, each with its place. They stay for good, in the ledger too."""
+    whose = (thread.space, thread.user_id, key_within_user(thread.space, thread.thread_id))
+    tombstones = [(*whose, message_key(message_id), place) for message_id, place in messages]
+    connection.executemany(ADD_TOMBSTONE, tombstones)
+    add_to_ledger(connection, *map(turn_line, tombstones))
+
+
+def queue_purge(
+    connection: sqlite3.Connection, task: Task, now: int, *, rewritten: Sequence[int] | None = None
+) -> int | None:
+    """First the files and the index; then what waits for others to end.
+
+    `rewritten` are the turns whose files change; None where the thread is gone with its files.
+    """
+    key = thread_key(task.thread)
+    lane = vault_lane(key)
+    turns: JsonObject = {} if rewritten is None else {"turns": list(rewritten)}
+    transcript = [] if rewritten is None else [JobSpec(TRANSCRIBE, lane)]
+    jobs = [purge_job(task, lane, {"user_id": task.user_id, **turns}), *transcript, settle_job(task, key)]
+    return queue_entry_jobs(connection, task.space, task.thread, jobs, now)
 
 
 def whose_prompts(user_id: str, derived: Derived) -> str | None:
