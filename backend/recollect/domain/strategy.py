@@ -186,14 +186,10 @@ def skills_job(owner: str) -> JobSpec:
     return JobSpec(STRATEGY, own_lane("skill", owner), payload, "skill")
 
 
-LAPSE_JOB = "lapses"
-"""Tells the job of `lapse_job` from others of its owner."""
-
-
 def lapse_job(owner: str, delay_ms: int) -> JobSpec:
     """Makes the profile's page again once a fact on it lapses. Nothing waits behind it in its lane."""
     payload: JsonObject = {STRATEGIES_OF: ["profile"], "owner": owner}
-    return JobSpec(STRATEGY, own_lane(LAPSE_JOB, owner), payload, LAPSE_JOB, delay_ms, restart=True)
+    return JobSpec(STRATEGY, own_lane("lapses", owner), payload, "lapses", delay_ms, restart=True)
 
 
 def own_lane(strategy: str, owner: str) -> str:

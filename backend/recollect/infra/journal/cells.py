@@ -203,8 +203,8 @@ def _close_one(
     positions = [turn_number(name) for name in cell.turn_ids]
     marks = ",".join("?" * len(positions))
     members = connection.execute(
-        "SELECT t.pk, t.message_id, t.position, t.tool_calls_json IS NOT NULL FROM turns t JOIN unprocessed_buffer b"
-        " ON b.thread_pk = t.thread_pk AND b.turn_pk = t.pk"
+        "SELECT t.pk, t.message_id, t.position, t.tool_calls_json IS NOT NULL"
+        " FROM unprocessed_buffer b JOIN turns t ON t.pk = b.turn_pk"
         f" WHERE t.thread_pk = ? AND t.position IN ({marks}) ORDER BY t.position",
         (thread_pk, *positions),
     ).fetchall()
@@ -216,7 +216,7 @@ def _close_one(
     insert_cell(connection, thread_pk, thread, cell, stored, members[-1][2], now)
     connection.executemany("DELETE FROM unprocessed_buffer WHERE turn_pk = ?", [(pk,) for pk, *_ in members])
     told: JsonObject = {"reason": cell.reason, "decided_by": decided_by}
-    put_receipt(connection, "memcell", (thread_pk, cell.memcell_id), "celled", told, now)
+    put_receipt(connection, thread_pk, cell.memcell_id, "celled", told, now)
     return any(calls for *_, calls in members)
 
 

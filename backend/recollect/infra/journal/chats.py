@@ -81,8 +81,7 @@ class SqlChatStore(QueueingStore):
     async def requested(self, thread: ThreadRef, key: str) -> tuple[bytes, Turn] | None:
         """What was asked under this key, and its answer."""
         row = await self._database.one(
-            "SELECT r.digest AS asked, t.* FROM chat_requests r"
-            " JOIN turns t ON t.pk = r.answer_pk"
+            "SELECT r.digest AS asked, t.* FROM chat_requests r JOIN turns t ON t.pk = r.answer_pk"
             f" WHERE r.thread_pk = {THREAD_PK} AND r.idempotency_key = ?",
             (*thread, key),
         )
@@ -301,11 +300,8 @@ class SqlChatStore(QueueingStore):
         detail: JsonObject,
     ) -> None:
         """What happened at a stage to a turn, or to the thread itself; nothing where it is gone."""
-        pk = thread_pk(connection, thread)
-        subject, about = (
-            ("thread", (pk,)) if turn_id is None else ("turn", (pk, identity.turn_number(turn_id)))
-        )
-        put_receipt(connection, subject, about, stage, detail, self._clock())
+        about = None if turn_id is None else identity.turn_number(turn_id) or 0
+        put_receipt(connection, thread_pk(connection, thread), about, stage, detail, self._clock())
 
     async def prompt_costs(self, space: str, user_id: str | None, limit: int) -> list[PromptCost]:
         """Of the last `limit` answers, oldest first."""

@@ -21,7 +21,7 @@ from recollect.domain.identity import thread_key, turn_number
 from recollect.domain.job import JobSpec
 from recollect.domain.model import ThreadRef
 from recollect.domain.paths import file_name, thread_folder
-from recollect.domain.strategy import LAPSE_JOB, STRATEGIES_OF, STRATEGY
+from recollect.domain.strategy import STRATEGIES_OF, STRATEGY
 from recollect.infra.journal.database import Database
 from recollect.infra.journal.entry_changes import EntryWriter
 from recollect.infra.journal.entry_rows import (
@@ -67,13 +67,8 @@ WHERE e.space = ? AND +e.owner = ? AND e.entry_id IN (SELECT value FROM json_eac
 
 CITING = f"""
 {SELECT_ENTRIES} WHERE +e.space = :space AND e.pk IN (
-    SELECT entry_pk FROM entry_sources WHERE thread_key = :thread_key
-) ORDER BY e.pk"""
-
-CITING_TURNS = f"""
-{SELECT_ENTRIES} WHERE +e.space = :space AND e.pk IN (
     SELECT entry_pk FROM entry_sources
-    WHERE thread_key = :thread_key AND turn IN (SELECT value FROM json_each(:turns))
+    WHERE thread_key = :thread_key AND (:turns IS NULL OR turn IN (SELECT value FROM json_each(:turns)))
 ) ORDER BY e.pk"""
 
 DROP_DEAD = f"""
@@ -229,12 +224,9 @@ class SqlEntryStore(QueueingStore):
 
     async def citing(self, thread: ThreadRef, turn_ids: Sequence[str] | None) -> list[KnownEntry]:
         """Entries of any owner that cite one of these turns, or any turn of the thread."""
-        numbers = [turn_number(name) for name in turn_ids or ()]
-        parameters = {
-            "space": thread.space, "thread_key": thread_key(thread), "turns": json.dumps(numbers),
-        }  # fmt: skip
-        sql = CITING if turn_ids is None else CITING_TURNS
-        return [known_of(row) for row in await self._database.read(sql, parameters)]
+        turns = None if turn_ids is None else json.dumps([turn_number(name) for name in turn_ids])
+        bound = {"space": thread.space, "thread_key": thread_key(thread), "turns": turns}
+        return [known_of(row) for row in await self._database.read(CITING, bound)]
 
     async def owners_of_deletions(self) -> list[tuple[str, str]]:
         """Spaces and owners of whom an entry was deleted."""
@@ -307,9 +299,6 @@ def _leads_to(known: KnownEntry) -> tuple[str, ...]:
     return (*successor_ids(known.entry), *shown)
 
 
-_CAUSE = "what superseded it was forgotten"
-_KEPT = "the chat that it came from was deleted without it"
-
 CELLS_OF = """
 SELECT DISTINCT h.user_id, h.thread_id, c.memcell_id FROM entries e JOIN entry_sources s ON s.entry_pk = e.pk
 JOIN threads h ON h.space = e.space AND h.user_id = s.user_id AND h.thread_id = s.thread_id
@@ -324,7 +313,7 @@ DELETE FROM entry_history WHERE pk IN (
     WHERE source = :folder AND (:turns IS NULL OR turn IN (SELECT value FROM json_each(:turns))))"""
 
 NOTHING_LAPSES = """
-DELETE FROM jobs WHERE owner = :owner AND dedupe = :lapses AND state != 'running' AND NOT EXISTS (
+DELETE FROM jobs WHERE owner = :owner AND dedupe = 'lapses' AND state != 'running' AND NOT EXISTS (
     SELECT 1 FROM entries WHERE space = :space AND owner = :owner AND kind = 'facts'
     AND json_extract(extra_json, '$.lapses') IS NOT NULL)"""
 
@@ -335,8 +324,7 @@ def forget_derived(
     """Remove all that came from these turns, or from any turn of the thread, whoever's it is."""
     numbers = None if turns is None else json.dumps(list(turns))
     bound = {"space": thread.space, "thread_key": thread_key(thread), "turns": numbers}
-    citing = CITING if turns is None else CITING_TURNS
-    gone = [known_of(row) for row in named_rows(connection, citing, bound)]
+    gone = [known_of(row) for row in named_rows(connection, CITING, bound)]
     connection.execute(FORGET_VERSIONS, {"folder": thread_folder(*thread), "turns": numbers})
     return remove_entries(connection, thread.space, gone, now)
 
@@ -350,7 +338,13 @@ def keep_derived(connection: sqlite3.Connection, thread: ThreadRef, now: int, *,
         if known.is_edited or not edited_only:
             by_owner[known.owner].append(_without_thread(known, thread))
     for owner, kept in by_owner.items():
-        change = EntryChange(thread.space, owner, "consolidation", _KEPT, put=tuple(kept))
+        change = EntryChange(
+            thread.space,
+            owner,
+            "consolidation",
+            "the chat that it came from was deleted without it",
+            put=tuple(kept),
+        )
         EntryWriter(connection, change, now).apply()
 
 
@@ -380,12 +374,12 @@ def remove_entries(
             space,
             owner,
             "consolidation",
-            _CAUSE,
+            "what superseded it was forgotten",
             put=_left_behind(connection, theirs),
             remove=tuple(known.entry_id for known in theirs),
         )
         EntryWriter(connection, change, now).apply()
-        connection.execute(NOTHING_LAPSES, {"space": space, "owner": owner, "lapses": LAPSE_JOB})
+        connection.execute(NOTHING_LAPSES, {"space": space, "owner": owner})
     return Derived(
         {owner: tuple(known.entry_id for known in theirs) for owner, theirs in by_owner.items()},
         tuple(dict.fromkeys(known.path for known in gone if known.path)),

@@ -55,8 +55,10 @@ from recollect.infra.journal.rows import (
     NewJob,
     earliest,
     named_rows,
+    put_receipt,
     queue_jobs,
     rows,
+    thread_columns,
 )
 from recollect.infra.journal.webhooks import announce, has_webhooks
 
@@ -120,7 +122,8 @@ class EntryWriter:
         self._forget_words_of_deleted()
         record_deletions(self.connection, self.change.space, self.change.owner, self.change.deletions)
         for receipt in self.change.receipts:
-            places.put_entry_receipt(self.connection, receipt, self.now)
+            (thread_pk,) = thread_columns(self.connection, receipt.thread)
+            put_receipt(self.connection, thread_pk, receipt.cell, receipt.strategy, receipt.detail, self.now)
         self.changed |= places.mark_asking(self.connection, self.change)
         return self._queue()
 

@@ -11,7 +11,6 @@ from recollect.domain.entries.entry import (
     SKILLS,
     Deletion,
     EntryChange,
-    EntryReceipt,
     EntryVersion,
     KnownEntry,
     Source,
@@ -31,9 +30,7 @@ from recollect.infra.journal.rows import (
     dumped,
     made,
     named_rows,
-    put_receipt,
     queue_jobs,
-    thread_columns,
     waiting_twin,
 )
 
@@ -261,9 +258,3 @@ def _is_its_turn(connection: sqlite3.Connection, job: JobSpec) -> bool:
         return False
     connection.execute("DELETE FROM strategy_counts WHERE owner = ? AND strategy = ?", counted)
     return True
-
-
-def put_entry_receipt(connection: sqlite3.Connection, receipt: EntryReceipt, now: int) -> None:
-    """Raises NotFound where the thread is gone."""
-    about = (*thread_columns(connection, receipt.thread), receipt.cell)
-    put_receipt(connection, "memcell", about, receipt.strategy, receipt.detail, now)

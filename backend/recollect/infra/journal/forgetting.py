@@ -30,9 +30,9 @@ from recollect.infra.journal.entry_changes import forget_entries_of
 from recollect.infra.journal.entry_rows import SELECT_ENTRIES, known_of, queue_entry_jobs
 from recollect.infra.journal.file_versions import retire_files, retire_version
 from recollect.infra.journal.forgotten_turns import (
+    FORGET_ANSWERS,
     add_tombstones,
     clear_title,
-    forget_answers,
     forget_some,
     queue_purge,
     title_job,
@@ -58,8 +58,7 @@ def forget_thread(
     pk, incognito = thread_columns(connection, thread, "pk, incognito")
     if memories != "all":
         keep_derived(connection, thread, now, edited_only=memories == "made")
-    derived = forget_derived(connection, thread, None, now)
-    count, quoting = _forget_thread(connection, pk, thread, derived)
+    count, derived, quoting = _forget_thread(connection, pk, thread, now)
     task = Task(*thread, None, derived, now, tuple(quoting))
     due = queue_purge(connection, task, now)
     drop_deliveries(connection, *thread)
@@ -81,8 +80,9 @@ def forget_user(
     gone: list[Derived] = []
     for pk, thread_id in threads:
         thread = ThreadRef(space, user_id, thread_id)
-        gone.append(forget_derived(connection, thread, None, now))
-        turns += _forget_thread(connection, pk, thread, gone[-1])[0]
+        count, derived, _ = _forget_thread(connection, pk, thread, now)
+        turns += count
+        gone.append(derived)
     (unsourced,) = connection.execute(
         "SELECT count(*) FROM entries WHERE space = ? AND owner = ?", (space, owner)
     ).fetchone()
@@ -109,20 +109,21 @@ def forget_owner(connection: sqlite3.Connection, space: str, owner: str) -> None
 
 
 def _forget_thread(
-    connection: sqlite3.Connection, pk: int, thread: ThreadRef, derived: Derived
-) -> tuple[int, list[int]]:
-    """Returns how many turns it had, and which threads quoted any."""
+    connection: sqlite3.Connection, pk: int, thread: ThreadRef, now: int
+) -> tuple[int, Derived, list[int]]:
+    """Returns how many turns it had, what had come of them, and which threads quoted any."""
     space, user_id, thread_id = thread
+    derived = forget_derived(connection, thread, None, now)
     said = "SELECT message_id, position FROM turns WHERE thread_pk = ?"
     messages = connection.execute(said, (pk,)).fetchall()
     add_tombstones(connection, thread, messages)
     parts = connection.execute("SELECT part FROM transcript_parts WHERE thread_pk = ?", (pk,)).fetchall()
     retire_files(connection, [transcript_path(*thread, part) for (part,) in parts])
-    quoting = end_quoting_epochs(connection, space, user_id, [], key_within_user(space, thread_id))
+    quoting = end_quoting_epochs(connection, space, user_id, [], f"{key_within_user(space, thread_id)}:")
     quoting += end_quoting_epochs(connection, space, whose_prompts(user_id, derived), derived.ids)
     connection.execute(FORGET_JOBS, (*thread, PURGE, DELIVERY))
     connection.execute("DELETE FROM threads WHERE pk = ?", (pk,))
-    return len(messages), quoting
+    return len(messages), derived, quoting
 
 
 def _joined(gone: list[Derived], owner: str) -> Derived:
@@ -247,7 +248,7 @@ class SqlForgetting(QueueingStore):
             for note in dict.fromkeys([path, *(other for (other,) in same if is_note(other))]):
                 connection.execute("DELETE FROM notes WHERE path = ?", (note,))
                 retire_version(connection, note, digest)
-                end_quoting_epochs(connection, space, user_id, [], note=note)
+                end_quoting_epochs(connection, space, user_id, [], f"{note}#")
                 # Now, and again when work that has read the note has ended.
                 first: JsonObject = {"step": NOTE, "user_id": user_id, "path": note, "digest": digest}
                 due = _queue_of_owner(connection, task, [first, {**first, "at": now, "waits": True}], now)
@@ -259,7 +260,7 @@ class SqlForgetting(QueueingStore):
     @write_transaction
     def forget_quotes(self, connection: sqlite3.Connection, space: str, user_id: str, path: str) -> None:
         """Prompts that quote a note."""
-        end_quoting_epochs(connection, space, user_id, [], note=path)
+        end_quoting_epochs(connection, space, user_id, [], f"{path}#")
 
     async def waits_for(self, task: Task) -> str | None:
         """What has to end before a forgetting can be finished, in words."""
@@ -320,7 +321,7 @@ class SqlForgetting(QueueingStore):
 
 
 def _forget_late(connection: sqlite3.Connection, task: Task, now: int) -> int:
-    forget_answers(connection, task.thread)
+    connection.execute(FORGET_ANSWERS, task.thread)
     turns = _numbers(connection, task)
     late = forget_derived(connection, task.thread, turns, now)
     if late.entries:

@@ -26,21 +26,17 @@ SELECT e.space, s.user_id, s.thread_id, s.turn, EXISTS (
     WHERE h.space = e.space AND h.user_id = s.user_id AND h.thread_id = s.thread_id) AS is_there
 FROM entry_sources s JOIN entries e ON e.pk = s.entry_pk"""
 
+TURNS = """
+SELECT h.space, h.user_id, h.thread_id, t.position, t.message_id FROM turns t JOIN threads h ON h.pk = t.thread_pk"""
+
 MEMBERS = """
 SELECT h.space, h.user_id, h.thread_id, c.turn_ids_json FROM memcell c JOIN threads h ON h.pk = c.thread_pk"""
 
-ANSWERS = """
-SELECT h.space, h.user_id, h.thread_id, a.cell, h.forgotten > 0 AS in_part,
-    EXISTS (SELECT 1 FROM memcell c WHERE c.space = a.space AND c.memcell_id = a.cell)
-    OR EXISTS (SELECT 1 FROM jobs j WHERE j.kind = 'strategy' AND j.owner = a.cell) AS is_there
-FROM model_answers a JOIN threads h ON h.pk = a.thread_pk"""
-
-KEYED = {
-    "buffered turns": "unprocessed_buffer",
-    "receipts": "receipts",
-    "requests for answers": "chat_requests",
-}
-"""Tables whose rows name what they are about by its key."""
+# Of a thread that was forgotten in part, those about what is neither a memcell of it nor an agent's skills.
+OTHER_ANSWERS = """
+SELECT h.space, h.user_id, h.thread_id, a.cell FROM model_answers a JOIN threads h ON h.pk = a.thread_pk
+WHERE h.forgotten > 0 AND NOT EXISTS (SELECT 1 FROM memcell c WHERE c.space = a.space AND c.memcell_id = a.cell)
+    AND NOT EXISTS (SELECT 1 FROM jobs j WHERE j.kind = 'strategy' AND j.owner = a.cell)"""
 
 
 class SqlForgottenProof(FileVersions):
@@ -115,7 +111,9 @@ def _journal(connection: sqlite3.Connection, tombstones: Tombstones) -> list[Loo
     return [
         _turns(connection, tombstones),
         _cells(connection, tombstones),
-        *(_keyed(connection, *each) for each in KEYED.items()),
+        _keyed(connection, "buffered turns", "unprocessed_buffer"),
+        _keyed(connection, "receipts", "receipts"),
+        _keyed(connection, "requests for answers", "chat_requests"),
         _sources(connection, tombstones),
         _versions(connection, tombstones),
         _answers(connection),
@@ -126,24 +124,19 @@ def _journal(connection: sqlite3.Connection, tombstones: Tombstones) -> list[Loo
 
 def _turns(connection: sqlite3.Connection, tombstones: Tombstones) -> Looked:
     """By their places, and by their message ids: neither is ever used again."""
-    found = rows(
-        connection,
-        "SELECT h.space, h.user_id, h.thread_id, t.position, t.message_id FROM turns t"
-        " JOIN threads h ON h.pk = t.thread_pk",
-    )
-    keys = rows(connection, "SELECT space, user_id, thread_key, message_key FROM tombstones")
-    messages = {(row["space"], row["user_id"], row["thread_key"], row["message_key"]) for row in keys}
-    wrong = 0
-    for row in found:
-        space, user_id = row["space"], row["user_id"]
-        key = key_within_user(space, row["thread_id"])
+    said = set(connection.execute("SELECT space, user_id, thread_key, message_key FROM tombstones"))
+    number = wrong = 0
+    for space, user_id, thread_id, place, message_id in connection.execute(TURNS):
+        number += 1
+        key = key_within_user(space, thread_id)
         if tombstones.of_thread(space, user_id, key):
-            said = (space, user_id, key, message_key(row["message_id"]))
-            wrong += tombstones.holds(space, user_id, key, row["position"]) or said in messages
-    return Looked("turns", len(found), wrong)
+            is_said = (space, user_id, key, message_key(message_id)) in said
+            wrong += tombstones.holds(space, user_id, key, place) or is_said
+    return Looked("turns", number, wrong)
 
 
 def _keyed(connection: sqlite3.Connection, what: str, table: str) -> Looked:
+    """Rows that name what they are about by its key."""
     (number,) = connection.execute(f"SELECT count(*) FROM {table}").fetchone()
     return Looked(what, number, len(connection.execute(f"PRAGMA foreign_key_check({table})").fetchall()))
 
@@ -179,17 +172,11 @@ def _versions(connection: sqlite3.Connection, tombstones: Tombstones) -> Looked:
 
 
 def _answers(connection: sqlite3.Connection) -> Looked:
-    """Those about a thread that was forgotten in part go, unless its memcell, or the stretch of turns, is there."""
-    found = rows(connection, ANSWERS)
-    wrong = sum(
-        row["in_part"]
-        and not row["is_there"]
-        and not row["cell"].startswith(
-            thread_key(ThreadRef(row["space"], row["user_id"], row["thread_id"]))[:16]
-        )
-        for row in found
-    )
-    return Looked("kept answers of models", len(found), wrong)
+    """They go with their thread; of one that was forgotten in part, with their memcell, or stretch of turns."""
+    (number,) = connection.execute("SELECT count(*) FROM model_answers").fetchone()
+    others = connection.execute(OTHER_ANSWERS).fetchall()
+    wrong = sum(not cell.startswith(thread_key(ThreadRef(*thread))[:16]) for *thread, cell in others)
+    return Looked("kept answers of models", number, wrong)
 
 
 def _quotes(

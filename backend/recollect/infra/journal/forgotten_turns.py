@@ -81,13 +81,11 @@ def _words(title: str) -> Iterator[str]:
         yield from (run[place : place + 2] for place in range(len(run) - 1))
 
 
-FIND_TURN = f"SELECT pk AS turn_pk, {TURN_COLUMNS} FROM turns WHERE thread_pk = ? AND position = ?"
+TURNS = f"SELECT pk AS turn_pk, {TURN_COLUMNS} FROM turns WHERE thread_pk = ?"
+FOLLOWING = f"{TURNS} AND position > ? ORDER BY position"
 
-# Up to what the user says next, or a turn of another branch.
-FOLLOWING = f"""
-SELECT pk AS turn_pk, {TURN_COLUMNS} FROM turns WHERE thread_pk = ? AND position > ? ORDER BY position"""
-
-NAMING = f"SELECT pk AS turn_pk, {TURN_COLUMNS} FROM turns WHERE thread_pk = ? AND parent_id = ?"
+# Any answer about a thread may quote what stood before its cell.
+FORGET_ANSWERS = f"DELETE FROM model_answers WHERE thread_pk = {THREAD_PK}"
 
 CELLS = """
 SELECT pk, memcell_id FROM memcell WHERE pk IN (
@@ -135,21 +133,15 @@ def forget_some(
     cells = connection.execute(CELLS, (pks,)).fetchall()
     moved = _pass_on_parents(connection, pk, turns)
     connection.execute("DELETE FROM turns WHERE pk IN (SELECT value FROM json_each(?))", (pks,))
-    forget_answers(connection, ref)
+    connection.execute(FORGET_ANSWERS, ref)
     kept = [(ref, name) for cell_pk, name in cells if _shrink(connection, cell_pk)]
     connection.execute(COUNT, {"count": len(rows), "pk": pk})
     if quotes(connection, pk, title, [_told(turn) for turn in turns]):
         clear_title(connection, pk)
         queue_entry_jobs(connection, ref.space, ref, title_job(connection, pk, ref), now)
     titled = connection.execute(GIVEN_A_TITLE, (TITLE, *ref)).fetchone() is not None
-    task = Task(
-        *ref,
-        tuple(places),
-        derived.and_cells(kept),
-        now,
-        tuple(dict.fromkeys([pk, *quoting])),
-        titled,
-    )
+    quoted = tuple(dict.fromkeys([pk, *quoting]))
+    task = Task(*ref, tuple(places), derived.and_cells(kept), now, quoted, titled)
     due = queue_purge(connection, task, now, rewritten=[*places, *moved])
     forgotten = tuple(turn.turn_id for turn in turns)
     told = {"what": "turns", "thread_id": ref.thread_id, "turn_ids": forgotten, "entry_ids": derived.ids}
@@ -171,7 +163,7 @@ def _chosen(
 ) -> list[Row]:
     chosen: dict[int, Row] = {}
     for name in dict.fromkeys(turn_ids):
-        found = list(named_rows(connection, FIND_TURN, (thread_pk, turn_number(name))))
+        found = list(named_rows(connection, f"{TURNS} AND position = ?", (thread_pk, turn_number(name))))
         if not found:
             raise NotFound(f"there is no turn {name!r} in this thread")
         chosen[found[0]["position"]] = found[0]
@@ -259,14 +251,9 @@ def _parent_to_pass_on(turn: Turn, gone: Mapping[str, Turn]) -> str | None:
 
 def _children(connection: sqlite3.Connection, thread_pk: int, turn: Turn) -> list[Row]:
     """Those that name it, and the next one that is there, where that names no parent."""
-    named = list(named_rows(connection, NAMING, (thread_pk, turn.turn_id)))
+    named = list(named_rows(connection, f"{TURNS} AND parent_id = ?", (thread_pk, turn.turn_id)))
     following = named_rows(connection, f"{FOLLOWING} LIMIT 1", (thread_pk, place_of(turn)))
     return [*named, *(row for row in following if row["parent_id"] is None)]
-
-
-def forget_answers(connection: sqlite3.Connection, thread: ThreadRef) -> None:
-    """Of models, about any part of a thread: each may quote what stood before its cell."""
-    connection.execute(f"DELETE FROM model_answers WHERE thread_pk = {THREAD_PK}", thread)
 
 
 def _shrink(connection: sqlite3.Connection, cell_pk: int) -> bool:

@@ -258,36 +258,23 @@ SELECT DISTINCT h.pk FROM threads h JOIN turns t ON t.thread_pk = h.pk JOIN cont
 WHERE h.space = :space AND (:user_id IS NULL OR h.user_id = :user_id) AND EXISTS (
     SELECT 1 FROM json_each(b.memories_json)
     WHERE key IN (SELECT value FROM json_each(:memories))
-        OR (:thread_key IS NOT NULL AND substr(key, 1, length(:thread_key) + 1) = :thread_key || ':')
-        OR (:note IS NOT NULL AND substr(key, 1, length(:note) + 1) = :note || '#')
+        OR (:prefix != '' AND substr(key, 1, length(:prefix)) = :prefix)
 )"""
 
 LATE = """
 SELECT DISTINCT p.thread_pk FROM prompts p JOIN turns t ON t.pk = p.turn_pk
 WHERE p.thread_pk IN (SELECT value FROM json_each(:threads)) AND t.accepted <= :at"""
 
-_SENT = ("prompts", "summaries")
-
 
 def end_quoting_epochs(
-    connection: sqlite3.Connection,
-    space: str,
-    user_id: str | None,
-    memories: Sequence[str],
-    thread_key: str | None = None,
-    note: str | None = None,
+    connection: sqlite3.Connection, space: str, user_id: str | None, memories: Sequence[str], prefix: str = ""
 ) -> list[int]:
-    """Whoever was sent as a memory any of these, any turn of the thread, or any passage of the note (by its path).
+    """Whoever was sent as a memory any of these, or any whose name begins with the prefix. Returns those threads.
 
-    Turns are named by their thread's key within their user, who alone is sent them. Returns those threads.
+    A turn's begins with its thread's key within its user, who alone is sent it, a passage's with its note's path.
     """
-    bound = {
-        "space": space,
-        "user_id": user_id,
-        "memories": json.dumps(list(memories)),
-        "thread_key": thread_key,
-        "note": note,
-    }
+    told = json.dumps(list(memories))
+    bound = {"space": space, "user_id": user_id, "memories": told, "prefix": prefix}
     found = [pk for (pk,) in connection.execute(QUOTING, bound)]
     end_epochs(connection, found)
     return found
@@ -299,7 +286,7 @@ def end_epochs(connection: sqlite3.Connection, thread_pks: Iterable[int]) -> Non
     One that is on its way and was made of them is not written down any more.
     """
     for pk in thread_pks:
-        for table in _SENT:
+        for table in ("prompts", "summaries"):
             connection.execute(f"DELETE FROM {table} WHERE thread_pk = ?", (pk,))
         connection.execute(
             "UPDATE epochs SET summary = NULL, revision = ? WHERE thread_pk = ?", (FORGOTTEN, pk)

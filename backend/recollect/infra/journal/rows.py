@@ -144,31 +144,29 @@ def insert_rows(
         connection.execute(f"{insert} VALUES {marks} {unless}", bound)
 
 
-SUBJECTS = {
-    "thread": "threads WHERE pk = ?",
-    "turn": "turns WHERE thread_pk = ? AND position = ?",
-    "memcell": "memcell WHERE thread_pk = ? AND memcell_id = ?",
-}
-"""What a receipt may be about, and how that is found."""
-
-
 def put_receipt(
     connection: sqlite3.Connection,
-    subject: str,
-    found_by: Sequence[object],
+    thread_pk: int,
+    about: int | str | None,
     stage: str,
     detail: JsonObject,
     now: int,
 ) -> None:
-    """In the place of what was told of that stage before; nothing is told of a subject that is not there.
+    """Of a turn, by its place, of a memcell, by its id, or of the thread itself; nothing where it is gone.
 
-    `found_by`: the thread's key, with the place of its turn or the id of its memcell.
+    It takes the place of what was told of that stage before.
     """
+    if about is None:
+        subject, found = "thread", "threads WHERE pk = ? AND ? IS NULL"
+    elif isinstance(about, int):
+        subject, found = "turn", "turns WHERE thread_pk = ? AND position = ?"
+    else:
+        subject, found = "memcell", "memcell WHERE thread_pk = ? AND memcell_id = ?"
     connection.execute(
-        f"INSERT INTO receipts ({subject}_pk, stage, detail_json, at) SELECT pk, ?, ?, ? FROM {SUBJECTS[subject]}"
+        f"INSERT INTO receipts ({subject}_pk, stage, detail_json, at) SELECT pk, ?, ?, ? FROM {found}"
         f" ON CONFLICT ({subject}_pk, stage) WHERE {subject}_pk IS NOT NULL"
         " DO UPDATE SET detail_json = excluded.detail_json, at = excluded.at",
-        (stage, json.dumps(detail, ensure_ascii=False), now, *found_by),
+        (stage, json.dumps(detail, ensure_ascii=False), now, thread_pk, about),
     )
 
 

@@ -165,8 +165,7 @@ def webhook_row(webhook: Webhook) -> tuple[object, ...]:
 
 
 def _remove(connection: sqlite3.Connection, webhook_id: str) -> None:
-    to = {"webhook_id": webhook_id}
-    connection.execute(f"DELETE FROM jobs WHERE {IS_TO} AND state != 'running'", to)
+    connection.execute(f"DELETE FROM jobs WHERE {IS_TO} AND state != 'running'", {"webhook_id": webhook_id})
     connection.execute("DELETE FROM webhooks WHERE webhook_id = ?", (webhook_id,))
 
 

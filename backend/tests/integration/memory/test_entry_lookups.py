@@ -52,7 +52,7 @@ NOTED = {"generation": "g1", "owner": "default/users/ann", "path": "p", "digest"
         ),
         (index_ledger.IS_UNEMBEDDED, NOTED, "indexed_notes USING PRIMARY KEY (generation=? AND path=?)"),
         (entry_store.CITING, BOUND, "e USING INTEGER PRIMARY KEY (rowid=?)"),
-        (entry_store.CITING_TURNS, BOUND, "entry_sources_by_turn (thread_key=? AND turn=?)"),
+        (entry_store.CITING, BOUND, "entry_sources_by_turn (thread_key=?)"),
         (FORGET_VERSIONS, FORGOTTEN, "version_sources_by_source (source=?)"),
         (VERSIONS_NAMING, ["default", "x", "[]"], "version_sources_by_source (source=?)"),
         (

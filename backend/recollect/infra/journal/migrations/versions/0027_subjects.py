@@ -5,11 +5,8 @@ that is gone is dropped.
 """
 
 import json
-from collections.abc import Iterator
-from typing import Any
 
 from alembic import op
-from sqlalchemy import Connection
 
 from recollect.domain.entries.links import origins_of
 from recollect.domain.identity import thread_key
@@ -24,9 +21,7 @@ BUFFER = (
     CREATE TABLE keyed_buffer (
         thread_pk INTEGER NOT NULL REFERENCES threads (pk) ON DELETE CASCADE,
         turn_pk INTEGER PRIMARY KEY REFERENCES turns (pk) ON DELETE CASCADE,
-        space TEXT NOT NULL,
-        session_id TEXT NOT NULL,
-        message_id TEXT NOT NULL
+        space TEXT NOT NULL, session_id TEXT NOT NULL, message_id TEXT NOT NULL
     )""",
     """
     INSERT INTO keyed_buffer SELECT b.* FROM unprocessed_buffer b
@@ -44,9 +39,7 @@ RECEIPTS = (
         thread_pk INTEGER REFERENCES threads (pk) ON DELETE CASCADE,
         turn_pk INTEGER REFERENCES turns (pk) ON DELETE CASCADE,
         memcell_pk INTEGER REFERENCES memcell (pk) ON DELETE CASCADE,
-        stage TEXT NOT NULL,
-        detail_json TEXT NOT NULL DEFAULT '{}',
-        at INTEGER NOT NULL,
+        stage TEXT NOT NULL, detail_json TEXT NOT NULL DEFAULT '{}', at INTEGER NOT NULL,
         CHECK ((thread_pk IS NOT NULL) + (turn_pk IS NOT NULL) + (memcell_pk IS NOT NULL) = 1)
     )""",
     *(
@@ -74,9 +67,7 @@ REQUESTS = (
     "ALTER TABLE chat_requests DROP COLUMN answer",
     "CREATE INDEX chat_requests_by_answer ON chat_requests (answer_pk)",
 )
-ANSWERS = (
-    "ALTER TABLE model_answers ADD COLUMN thread_pk INTEGER NOT NULL DEFAULT 0 REFERENCES threads (pk) ON DELETE CASCADE",
-)
+ANSWERS = "ALTER TABLE model_answers ADD COLUMN thread_pk INTEGER NOT NULL DEFAULT 0 REFERENCES threads (pk) ON DELETE CASCADE"
 ANSWERS_KEYED = (
     "DELETE FROM model_answers WHERE thread_pk = 0",
     "DROP INDEX model_answers_of_thread",
@@ -88,8 +79,7 @@ VERSION_SOURCES = (
     """
     CREATE TABLE version_sources (
         version_pk INTEGER NOT NULL REFERENCES entry_history (pk) ON DELETE CASCADE,
-        source TEXT NOT NULL,
-        turn INTEGER NOT NULL,
+        source TEXT NOT NULL, turn INTEGER NOT NULL,
         PRIMARY KEY (version_pk, source, turn)
     ) WITHOUT ROWID""",
     "CREATE INDEX version_sources_by_source ON version_sources (source, turn)",
@@ -107,23 +97,19 @@ OF_MEMORIES = "SELECT pk, payload_json FROM jobs WHERE kind IN ('strategy', 'ent
 
 
 def upgrade() -> None:
-    connection = op.get_bind()
-    for statement in (*BUFFER, *RECEIPTS, *REQUESTS, *ANSWERS):
-        op.execute(statement)
-    for pk, *thread in _rows(connection, "SELECT pk, space, user_id, thread_id FROM threads"):
+    run = op.get_bind().exec_driver_sql
+    for statement in (*BUFFER, *RECEIPTS, *REQUESTS, ANSWERS):
+        run(statement)
+    for pk, *thread in run("SELECT pk, space, user_id, thread_id FROM threads").all():
         key = thread_key(ThreadRef(*thread))
-        connection.exec_driver_sql("UPDATE model_answers SET thread_pk = ? WHERE thread_key = ?", (pk, key))
+        run("UPDATE model_answers SET thread_pk = ? WHERE thread_key = ?", (pk, key))
     for statement in (*ANSWERS_KEYED, *VERSION_SOURCES, *OWNERS):
-        op.execute(statement)
-    for pk, owner, told in _rows(connection, VERSIONS):
+        run(statement)
+    for pk, owner, told in run(VERSIONS).all():
         name, title, text, when, links, by, extra = json.loads(told)
         for source, turn in origins_of(owner, Entry(name, title, text, when, tuple(links), by, extra)):
-            connection.exec_driver_sql("INSERT INTO version_sources VALUES (?, ?, ?)", (pk, source, turn))
-    for pk, payload_json in _rows(connection, OF_MEMORIES):
+            run("INSERT INTO version_sources VALUES (?, ?, ?)", (pk, source, turn))
+    for pk, payload_json in run(OF_MEMORIES).all():
         payload = json.loads(payload_json)
         owner = payload.get("owner") or owner_of_path(payload.get("path", ""))
-        connection.exec_driver_sql("UPDATE jobs SET owner = ? WHERE pk = ?", (owner, pk))
-
-
-def _rows(connection: Connection, sql: str) -> Iterator[Any]:
-    return iter(connection.exec_driver_sql(sql).all())
+        run("UPDATE jobs SET owner = ? WHERE pk = ?", (owner, pk))
