@@ -196,8 +196,12 @@ class Assembly:
             self.cells, clock=clock, quiet_seconds=settings.memorize.quiet_seconds
         )
         self.cell_texts = SqlCellTexts(self.database)
-        self.entry_store = SqlEntryStore(self.database, clock=clock, on_due=self.jobs.notify)
-        self.entry_file_store = SqlEntryFileStore(self.database, clock=clock, on_due=self.jobs.notify)
+        self.entry_store = SqlEntryStore(
+            self.database, clock=clock, on_due=self.jobs.notify, on_entries=self._entries_changed
+        )
+        self.entry_file_store = SqlEntryFileStore(
+            self.database, clock=clock, on_due=self.jobs.notify, on_entries=self._entries_changed
+        )
         self.model_answers = SqlModelAnswers(self.database, clock=clock)
         self.skill_files = SqlSkillFiles(self.database, clock=clock)
         self.transcripts = SqlTranscriptStore(self.database)
@@ -249,7 +253,7 @@ class Assembly:
             self._after_a_person,
             self.memory_locks,
         )
-        self.entry_files = EntryFiles(taker, self.notes, self._notes_changed)
+        self.entry_files = EntryFiles(taker, self.notes, self._entry_files_changed)
         self.entries = Entries(
             self.entry_store,
             self.THREADS,
@@ -303,7 +307,15 @@ class Assembly:
             on_damage=self._owner_damaged,
         )
         words = WordIndexer(
-            self.index, self.ledger, self.transcripts, self.vault, locks, corpus_cache, self.fail_points
+            self.index,
+            self.ledger,
+            self.transcripts,
+            self.entry_store,
+            self.entry_file_store,
+            self.vault,
+            locks,
+            corpus_cache,
+            self.fail_points,
         )
         indexer = Indexer(
             MeaningIndexer(words, embedder),
@@ -380,6 +392,14 @@ class Assembly:
 
     def _owner_damaged(self, owner: str, space: str, user_id: str) -> None:
         self.search.indexer.owner_damaged(owner, space, user_id)
+
+    def _entries_changed(self, owner: str, ids: set[str]) -> None:
+        self.search.indexer.entries_changed(owner, ids)
+
+    def _entry_files_changed(self, owners: set[str]) -> None:
+        for owner in owners:
+            self._entries_changed(owner, set())
+        self.index_notes.changed(owners)
 
     def _notes_changed(self, owners: set[str]) -> None:
         self.search.indexer.notes_changed(owners)

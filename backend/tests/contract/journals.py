@@ -1,6 +1,7 @@
 """A journal in a real SQLite file, with a clock that stands still and jobs that run when they are told to."""
 
 import asyncio
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Self
 
@@ -14,6 +15,7 @@ from recollect.infra.journal.chats import SqlChatStore
 from recollect.infra.journal.coverage import SqlCoverage
 from recollect.infra.journal.database import Database
 from recollect.infra.journal.entries import SqlEntryStore
+from recollect.infra.journal.entry_files import SqlEntryFileStore
 from recollect.infra.journal.files import SqlNoteStore, SqlTranscriptStore
 from recollect.infra.journal.history_matching import SqlHistoryMatching
 from recollect.infra.journal.importer import SqlImporter
@@ -84,8 +86,14 @@ class Journal:
         self.coverage = SqlCoverage(database)
         self.builder = SqlImporter(database, clock=clock)
         self.notes = SqlNoteStore(database)
-        self.entries = SqlEntryStore(database, clock=clock)
+        self.on_entries: Callable[[str, set[str]], None] = lambda owner, ids: None
+        """Told the owner and the ids of entries that changed."""
+        self.entries = SqlEntryStore(database, clock=clock, on_entries=self._entries_changed)
+        self.entry_files = SqlEntryFileStore(database, clock=clock)
         self.people = SqlPresetStore(database, clock=clock)
+
+    def _entries_changed(self, owner: str, ids: set[str]) -> None:
+        self.on_entries(owner, ids)
 
     async def __aenter__(self) -> Self:
         await self.database.open()

@@ -123,6 +123,8 @@ class House:
             self.store,
             self.ledger,
             self.journal.transcripts,
+            self.journal.entries,
+            self.journal.entry_files,
             self.vault,
             locks,
             self.corpus_cache,
@@ -134,6 +136,7 @@ class House:
         self.recall = Recall(self.indexer, self.journal.threads, clock=self.journal.clock, embed_seconds=5)
         self.reindexer = Reindexer(self.indexer, self._check)
         self.forgetter = IndexForgetter(self.indexer)
+        self.journal.on_entries = self.indexer.entries_changed
         await self.indexer.start()
 
     def _owner_damaged(self, owner: str, space: str, user_id: str) -> None:

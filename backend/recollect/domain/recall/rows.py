@@ -4,7 +4,7 @@ import hashlib
 import itertools
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from recollect.domain.entries.entry import CORRECTED, PROFILE, digest_of_text
+from recollect.domain.entries.entry import CORRECTED, PROFILE, KnownEntry, digest_of_text, owner_words
 from recollect.domain.entries.links import origin_ids, successor_ids
 from recollect.domain.identity import key_within_user, turn_number
-from recollect.domain.markdown.entry_document import read_document
+from recollect.domain.markdown.entry_document import is_bare, splice
 from recollect.domain.markdown.front_matter import as_text, read_time, split_front_matter
 from recollect.domain.model import Entry, JsonObject, Note, Thread, ThreadRef, Turn
 from recollect.domain.paths import entry_kind_of, is_markdown, linked_turn, thread_folder
@@ -256,15 +256,18 @@ def came_from(owner: str, entry: IndexRow) -> bool:
     return bool(entry.sources) and all(source.startswith(f"{owner}/threads/") for source in entry.sources)
 
 
-def file_rows(note: Note, text: str) -> list[IndexRow]:
-    """The rows of a file: the passages of a note, or one for each entry that can be read, wherever it stands."""
-    if (kind := entry_kind_of(note.path)) is None:
-        return note_rows(note, text)
-    entries = read_document(note.path, text).entries
-    return [entry_row(note.owner, note.path, kind, entry) for entry in entries if told(entry)]
+def rest_rows(note: Note, text: str, ours: Collection[str]) -> list[IndexRow]:
+    """A file of entries without the sections that are `ours`, as a note."""
+    kind, owner = entry_kind_of(note.path) or "", owner_words(note.owner)
+    rest = splice(text, kind, owner, (), ours, path=note.path)
+    return [] if is_bare(rest, kind, owner) else note_rows(note, rest)
 
 
-def entry_row(owner: str, path: str, kind: str, entry: Entry) -> IndexRow:
+def entry_row(known: KnownEntry) -> IndexRow | None:
+    """None for an entry that says nothing."""
+    entry, kind, owner = known.entry, known.kind, known.owner
+    if not told(entry):
+        return None
     turns = (linked_turn(owner, link) for link in entry.sources)
     return IndexRow(
         row_id=entry.entry_id,
@@ -272,7 +275,7 @@ def entry_row(owner: str, path: str, kind: str, entry: Entry) -> IndexRow:
         text=told(entry),
         timestamp=entry.when,
         sender=entry.extra.get("subject", "") or owner.rsplit("/", 1)[-1],
-        path=path,
+        path=known.path,
         sources=tuple(dict.fromkeys(source_of(*turn) for turn in turns if turn is not None)),
         until=end_of(entry),
         pinned=entry.extra.get("pinned") == "yes",

@@ -3,26 +3,19 @@
 import json
 import sqlite3
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from recollect.domain.entries.entry import (
-    PROFILE,
-    Deletion,
-    EntryChange,
-    EntryVersion,
-    KnownEntry,
-    is_agents,
-)
+from recollect.domain.entries.entry import PROFILE, Deletion, EntryChange, EntryVersion, KnownEntry
 from recollect.domain.entries.links import left_behind, origin_ids, partners, successor_ids
 from recollect.domain.forgetting import Derived
-from recollect.domain.identity import thread_key, turn_number
+from recollect.domain.identity import thread_key, turn_id, turn_number
 from recollect.domain.job import JobSpec
 from recollect.domain.model import ThreadRef
 from recollect.domain.paths import file_name, thread_folder
+from recollect.domain.recall.rows import turn_row_id
 from recollect.domain.strategy import STRATEGIES_OF, STRATEGY
-from recollect.infra.journal.database import Database
 from recollect.infra.journal.entry_changes import EntryWriter
 from recollect.infra.journal.entry_rows import (
     SELECT_ENTRIES,
@@ -45,6 +38,13 @@ WHERE entry_pk = (SELECT pk FROM entries WHERE space = ? AND entry_id = ?) ORDER
 OF_CELL = f"""
 {SELECT_ENTRIES} INDEXED BY entries_of_cell
 WHERE e.space = ? AND e.owner = ? AND e.cell = ? AND e.cell != '' AND e.strategy = ? ORDER BY e.when_ms, e.entry_id"""
+
+IN_FILES = f"""
+{SELECT_ENTRIES} INDEXED BY entries_in_file
+WHERE e.path IN (SELECT value FROM json_each(?)) ORDER BY e.when_ms, e.entry_id"""
+
+SOME = f"""
+{SELECT_ENTRIES} WHERE e.space = ? AND +e.owner = ? AND e.entry_id IN (SELECT value FROM json_each(?))"""
 
 OF_CATEGORY = f"""
 {SELECT_ENTRIES} INDEXED BY entries_of_category
@@ -79,6 +79,15 @@ DELETIONS = """
 SELECT entry_id, kind, cell, turn_ids_json, statement, said FROM buried_entries
 WHERE space = ? AND owner = ? AND (? IS NULL OR cell = ?) ORDER BY entry_id"""
 
+NAMED = """
+SELECT w.value AS entry_id, e.pk IS NOT NULL AS is_there, b.entry_id IS NOT NULL AS is_deleted FROM json_each(?) w
+LEFT JOIN entries e ON e.space = ? AND e.entry_id = w.value
+LEFT JOIN buried_entries b ON b.space = ? AND b.entry_id = w.value"""
+
+ASKING_TURNS = """
+SELECT t.thread_id, u.position FROM threads t JOIN turns u INDEXED BY turns_asking ON u.thread_pk = t.pk AND u.asks
+WHERE t.space = ? AND t.user_id = ?"""
+
 DELETED_STATEMENTS = """
 SELECT statement, max(said) AS said FROM buried_entries
 WHERE space = ? AND owner = ? AND statement != '' AND statement IN (SELECT value FROM json_each(?))
@@ -103,32 +112,19 @@ def _bound(space: str, owner: str | None, kinds: Sequence[str]) -> dict[str, Any
 class SqlEntryStore(QueueingStore):
     """A change is one transaction, with the jobs that write its files."""
 
-    def __init__(
-        self,
-        database: Database,
-        *,
-        clock: Callable[[], int],
-        on_due: Callable[[int], None] = lambda due: None,
-    ) -> None:
-        super().__init__(database, clock=clock, on_due=on_due)
-        self.changed: defaultdict[str, set[str]] = defaultdict(set)
-        """By user's folder, ids of entries that changed and that search has not looked up since."""
-
     async def get(self, space: str, entry_id: str) -> KnownEntry | None:
         found = await self._found(f"{SELECT_ENTRIES} WHERE e.space = ? AND e.entry_id = ?", (space, entry_id))
         return found[0] if found else None
 
-    async def some(self, space: str, owner: str, entry_ids: Sequence[str]) -> list[KnownEntry]:
+    async def some(self, space: str, owner: str, entry_ids: Collection[str]) -> list[KnownEntry]:
         """Those of an owner that have one of these ids, in the order of the ids."""
-        if not entry_ids:
-            return []
-        marks = ",".join("?" * len(entry_ids))
-        found = await self._found(
-            f"{SELECT_ENTRIES} WHERE e.space = ? AND +e.owner = ? AND e.entry_id IN ({marks})",
-            (space, owner, *entry_ids),
-        )
+        found = await self._found(SOME, (space, owner, json.dumps(list(entry_ids)))) if entry_ids else []
         order = {entry_id: place for place, entry_id in enumerate(entry_ids)}
         return sorted(found, key=lambda entry: order[entry.entry_id])
+
+    async def in_files(self, paths: Collection[str]) -> list[KnownEntry]:
+        """Those that belong in these files, oldest first."""
+        return await self._found(IN_FILES, (json.dumps(sorted(paths)),))
 
     async def linked(self, space: str, owner: str, entry_ids: Iterable[str]) -> list[KnownEntry]:
         """Those of an owner that have one of these ids, what lines among them show, and what superseded any of them."""
@@ -237,6 +233,20 @@ class SqlEntryStore(QueueingStore):
         found = await self._database.read(DELETIONS, (space, owner, cell, cell))
         return [deletion_of(row) for row in found]
 
+    async def named(self, space: str, entry_ids: Sequence[str]) -> tuple[set[str], set[str]]:
+        """Of these ids, those of entries that are there, and those of entries that a person deleted."""
+        found = await self._database.read(NAMED, (json.dumps(list(entry_ids)), space, space))
+        there = {row["entry_id"] for row in found if row["is_there"]}
+        return there, {row["entry_id"] for row in found if row["is_deleted"]}
+
+    async def asking(self, space: str, user_id: str) -> frozenset[str]:
+        """The ids of the rows of a user's turns in which a person only asks, as a model said."""
+        found = await self._database.read(ASKING_TURNS, (space, user_id))
+        return frozenset(
+            turn_row_id(ThreadRef(space, user_id, row["thread_id"]), turn_id(row["position"]))
+            for row in found
+        )
+
     async def deleted_statements(self, space: str, owner: str, keys: Sequence[str]) -> dict[str, int]:
         """Of these `statement_key`s, those of deleted entries, and when each was said the last time."""
         found = await self._database.read(DELETED_STATEMENTS, (space, owner, json.dumps(keys)))
@@ -267,9 +277,7 @@ class SqlEntryStore(QueueingStore):
             due = writer.apply()
             return writer.changed, due
 
-        changed = await self._change(apply)
-        if not is_agents(change.owner):
-            self.changed[change.owner] |= changed
+        self._on_entries(change.owner, await self._change(apply))
 
     async def queue(self, space: str, thread: ThreadRef | None, jobs: Sequence[JobSpec]) -> None:
         """Queue work that no change goes with; durable when it returns.

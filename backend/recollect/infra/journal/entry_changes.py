@@ -77,8 +77,10 @@ CELL_OF_TURN = f"""
 SELECT m.memcell_id, t.role, t.timestamp FROM turns t JOIN memcell_turns mt ON mt.turn_pk = t.pk JOIN memcell m ON m.pk = mt.memcell_pk
 WHERE t.thread_pk = {THREAD_PK} AND t.position = ?"""
 
+# The index goes by revisions. They begin at the time, so that a file that is made again repeats none of its earlier ones.
 TOUCH = """
-INSERT INTO entry_files (path, space, owner) VALUES (?, ?, ?) ON CONFLICT (path) DO UPDATE SET revision = revision + 1"""
+INSERT INTO entry_files (path, space, owner, revision) VALUES (?, ?, ?, ?)
+ON CONFLICT (path) DO UPDATE SET revision = max(revision + 1, excluded.revision)"""
 
 UNTRANSCRIBE = f"UPDATE memcell SET transcribed = 0 WHERE thread_pk = {THREAD_PK} AND memcell_id = ?"
 
@@ -275,7 +277,7 @@ class EntryWriter:
             drop_leaving(self.connection, path, [known.entry_id])
         if path not in self._touched:
             self._touched.add(path)
-            self.connection.execute(TOUCH, (path, known.space, known.owner))
+            self.connection.execute(TOUCH, (path, known.space, known.owner, self.now))
 
     def _relink(self, known: KnownEntry) -> None:
         """The transcript of the memcell that it was made of links to it."""

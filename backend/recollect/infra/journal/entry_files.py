@@ -126,16 +126,17 @@ class SqlEntryFileStore(QueueingStore, FileVersions):
         all that it did not hold at the revision `settled_at`. Sections of `leaving` ids have to go from it.
         """
 
-        def record_edits(connection: sqlite3.Connection) -> int | None:
+        def record_edits(connection: sqlite3.Connection) -> tuple[set[str], int | None]:
             now = self._clock()
             before = connection.execute("SELECT revision FROM entry_files WHERE path = ?", (path,)).fetchone()
-            due = EntryWriter(connection, change, now, {path: delay_ms}).apply()
+            writer = EntryWriter(connection, change, now, {path: delay_ms})
+            due = writer.apply()
             if leaving:
                 connection.executemany(
                     "INSERT OR IGNORE INTO leaving_entries (path, entry_id) VALUES (?, ?)",
                     [(path, entry_id) for entry_id in leaving],
                 )
-                connection.execute(TOUCH, (path, change.space, change.owner))
+                connection.execute(TOUCH, (path, change.space, change.owner, now))
             ((revision, written),) = connection.execute(
                 TAKEN_IN, (path, change.space, change.owner, digest)
             ).fetchall()
@@ -149,9 +150,9 @@ class SqlEntryFileStore(QueueingStore, FileVersions):
             elif revision != written:
                 later = queue_jobs(connection, [file_job(change.space, path, now + delay_ms)], now)
                 due = later if due is None else min(due, later)
-            return due
+            return writer.changed, due
 
-        await self._queue(record_edits)
+        self._on_entries(change.owner, await self._change(record_edits))
 
     async def write_again(self, path: str) -> None:
         """Mark a file that was removed or emptied as unwritten, so that it is restored."""

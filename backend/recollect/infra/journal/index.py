@@ -6,10 +6,9 @@ from collections import Counter
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from typing import Any
 
-from recollect.domain.identity import turn_id
 from recollect.domain.model import Note, ThreadRef
 from recollect.domain.paths import owner_folder
-from recollect.domain.recall.rows import Expected, ThreadProgress, turn_row_id
+from recollect.domain.recall.rows import Expected, ThreadProgress
 from recollect.infra.journal.database import Database, write_transaction
 from recollect.infra.journal.rows import IS_NAMED_THREAD, THREAD_COLUMNS, made, thread_of
 
@@ -81,40 +80,62 @@ SELECT coalesce(sum(max(0, number - refused)), 0) AS number FROM (
     GROUP BY t.pk
 )"""
 
-# Notes that changed or went since are being written again.
-_COUNT_NOTES = """
-SELECT coalesce(sum(i.rows), 0) AS rows, coalesce(sum(i.vectors), 0) AS vectors
-FROM indexed_notes i JOIN notes n ON n.path = i.path AND n.digest = i.digest
-WHERE i.generation = :generation AND i.owner = :owner"""
+# Of a file of entries, the revision of the entries tells what is indexed. Its text is read only where a person wrote
+# something else into it: then its digest does, too.
+_FILED = "f.revision || coalesce(' ' || n.digest, '')"
 
-# The planner has no statistics: it is told which index finds the fewest.
-NOTES_BEHIND = """
-SELECT n.path, n.owner, n.digest, n.modified FROM notes n INDEXED BY notes_by_owner
-LEFT JOIN indexed_notes i ON i.generation = :generation AND i.path = n.path AND +i.owner = n.owner
-WHERE n.owner = :owner AND (i.path IS NULL OR i.digest != n.digest) ORDER BY n.path"""
 
-NOTES_GONE = """
+def _sources(owners: str = "true") -> str:
+    return f"""
+SELECT path, owner, digest, modified FROM notes n
+WHERE {owners} AND NOT EXISTS (SELECT 1 FROM entry_files f WHERE f.path = n.path)
+UNION ALL
+SELECT f.path, f.owner, {_FILED}, coalesce(n.modified, 0) FROM entry_files f LEFT JOIN notes n ON n.path = f.path
+WHERE {owners.replace("n.", "f.")}"""
+
+
+OF_OWNER = _sources("n.owner = :owner")
+
+# The digest of what an indexed file `i` holds by now; NULL where it is gone.
+_HELD = f"""coalesce(
+    (SELECT {_FILED} FROM entry_files f LEFT JOIN notes n ON n.path = f.path WHERE f.path = i.path),
+    (SELECT digest FROM notes n WHERE n.path = i.path)
+)"""
+
+# Files that changed or went since are being written again.
+_COUNT_NOTES = f"""
+SELECT coalesce(sum(i.rows), 0) AS rows, coalesce(sum(i.vectors), 0) AS vectors FROM indexed_notes i
+WHERE i.generation = :generation AND i.owner = :owner AND i.digest = {_HELD}"""
+
+NOTES_BEHIND = f"""
+SELECT s.path, s.owner, s.digest, s.modified FROM ({OF_OWNER}) s
+LEFT JOIN indexed_notes i ON i.generation = :generation AND i.path = s.path
+WHERE i.path IS NULL OR i.digest != s.digest ORDER BY s.path"""
+
+NOTES_GONE = f"""
 SELECT i.path FROM indexed_notes i INDEXED BY indexed_notes_of_owner
-LEFT JOIN notes n ON n.path = i.path AND +n.owner = i.owner
-WHERE i.generation = :generation AND i.owner = :owner AND n.path IS NULL ORDER BY i.path"""
+WHERE i.generation = :generation AND i.owner = :owner AND {_HELD} IS NULL ORDER BY i.path"""
 
-UNEMBEDDED_NOTES = """
-SELECT n.path, n.owner, n.digest, n.modified FROM indexed_notes i INDEXED BY indexed_notes_of_owner
-CROSS JOIN notes n ON n.path = i.path AND +n.owner = i.owner AND n.digest = i.digest
-WHERE i.generation = :generation AND i.owner = :owner AND i.embedded = 0 ORDER BY n.path"""
+UNEMBEDDED_NOTES = f"""
+SELECT i.path, i.owner, i.digest, 0 AS modified FROM indexed_notes i INDEXED BY indexed_notes_of_owner
+WHERE i.generation = :generation AND i.owner = :owner AND i.embedded = 0 AND i.digest = {_HELD} ORDER BY i.path"""
+
+NOTE_OWNERS = f"""
+SELECT s.owner FROM ({_sources()}) s LEFT JOIN indexed_notes i ON i.generation = :generation AND i.path = s.path
+WHERE i.path IS NULL OR i.digest != s.digest OR i.embedded = 0
+UNION SELECT i.owner FROM indexed_notes i WHERE i.generation = :generation AND {_HELD} IS NULL"""
 
 IS_UNEMBEDDED = """
 SELECT 1 FROM indexed_notes
-WHERE generation = :generation AND path = :path AND +owner = :owner AND digest = :digest AND +embedded = 0"""
+WHERE generation = :generation AND path = :path AND digest = :digest AND +embedded = 0"""
 
 _REFUSED_TURNS = """
 SELECT t.space, t.user_id, sum(p.refused) AS number FROM index_progress p JOIN threads t ON t.pk = p.thread_pk
 WHERE p.generation = ? AND p.refused > 0 GROUP BY t.space, t.user_id"""
 
-_REFUSED_NOTES = """
-SELECT i.owner, sum(i.rows - i.vectors) AS number
-FROM indexed_notes i JOIN notes n ON n.path = i.path AND n.digest = i.digest
-WHERE i.generation = ? AND i.embedded = 1 AND i.vectors < i.rows GROUP BY i.owner"""
+_REFUSED_NOTES = f"""
+SELECT i.owner, sum(i.rows - i.vectors) AS number FROM indexed_notes i
+WHERE i.generation = ? AND i.embedded = 1 AND i.vectors < i.rows AND i.digest = {_HELD} GROUP BY i.owner"""
 
 _OWNERS = """
 SELECT DISTINCT t.space, t.user_id FROM index_progress p JOIN threads t ON t.pk = p.thread_pk
@@ -262,26 +283,6 @@ class SqlIndexLedger:
             owner_folder(row["space"], row["user_id"]): (row["space"], row["user_id"]) for row in users
         }
 
-    async def deletions(self, space: str, row_ids: Sequence[str]) -> set[str]:
-        """Of these entries, those that a person deleted."""
-        found = await self._database.read(
-            "SELECT b.entry_id FROM json_each(?) w JOIN buried_entries b ON b.space = ? AND b.entry_id = w.value",
-            (json.dumps(list(row_ids)), space),
-        )
-        return {row["entry_id"] for row in found}
-
-    async def asking(self, space: str, user_id: str) -> frozenset[str]:
-        """The ids of the rows of a user's turns in which a person only asks, as a model said."""
-        found = await self._database.read(
-            "SELECT t.thread_id, u.position FROM threads t JOIN turns u INDEXED BY turns_asking"
-            " ON u.thread_pk = t.pk AND u.asks WHERE t.space = ? AND t.user_id = ?",
-            (space, user_id),
-        )
-        return frozenset(
-            turn_row_id(ThreadRef(space, user_id, row["thread_id"]), turn_id(row["position"]))
-            for row in found
-        )
-
     async def existing(
         self, space: str, user_id: str, places: Sequence[tuple[str, int]]
     ) -> set[tuple[str, int]]:
@@ -318,7 +319,10 @@ class SqlIndexLedger:
         return {row["path"]: (row["digest"], bool(row["embedded"])) for row in found}
 
     async def notes_behind(self, generation: str, owner: str) -> tuple[list[Note], list[str]]:
-        """An owner's notes that are not indexed as they are, and the paths of those that are indexed and gone."""
+        """An owner's notes and files of entries that are not indexed as they are, and the paths of those that are gone.
+
+        Of a file of entries that is all its entries' the time is 0.
+        """
         bound = {"generation": generation, "owner": owner}
         behind = await self._database.read(NOTES_BEHIND, bound)
         gone = await self._database.read(NOTES_GONE, bound)
@@ -331,20 +335,18 @@ class SqlIndexLedger:
 
     async def is_unembedded(self, generation: str, note: Note) -> bool:
         """Whether just this text of the note is indexed, by its words alone."""
-        bound = {
-            "generation": generation, "path": note.path, "owner": note.owner, "digest": note.digest,
-        }  # fmt: skip
+        bound = {"generation": generation, "path": note.path, "digest": note.digest}
         return bool(await self._database.read(IS_UNEMBEDDED, bound))
 
     async def note_owners(self, generation: str) -> list[str]:
-        """Owners whose notes and their index differ."""
-        found = await self._database.read(
-            "SELECT DISTINCT coalesce(n.owner, i.owner) AS owner FROM notes n"
-            " FULL JOIN (SELECT * FROM indexed_notes WHERE generation = ?) i ON i.path = n.path"
-            " WHERE n.path IS NULL OR i.path IS NULL OR i.digest != n.digest OR i.embedded = 0",
-            (generation,),
-        )
+        """Owners whose notes or entries differ from the index."""
+        found = await self._database.read(NOTE_OWNERS, {"generation": generation})
         return [row["owner"] for row in found]
+
+    async def sources(self, owner: str) -> list[Note]:
+        """All of an owner that is to be indexed, but for what was said."""
+        found = await self._database.read(f"{OF_OWNER} ORDER BY 1", {"owner": owner})
+        return [made(Note, row) for row in found]
 
     @write_transaction
     def record_notes(

@@ -72,7 +72,8 @@ AT_ONCE = Schedule()
 class QueueingStore:
     """A store whose changes queue jobs. `on_due` is told when the first of them is due.
 
-    `on_change` gets the thread that changed; `on_forget` the one about to be deleted, to cancel running work on it.
+    `on_change` gets the thread that changed; `on_forget` the one about to be deleted, to cancel running work on it;
+    `on_entries` an owner's folder, and the ids of what search has to look up again.
     """
 
     def __init__(
@@ -84,6 +85,7 @@ class QueueingStore:
         on_due: Callable[[int], None] = lambda due: None,
         on_change: Callable[[ThreadRef], None] = lambda thread: None,
         on_forget: Callable[[ThreadRef], None] = lambda thread: None,
+        on_entries: Callable[[str, set[str]], None] = lambda owner, ids: None,
     ) -> None:
         self._database = database
         self._clock = clock
@@ -91,6 +93,7 @@ class QueueingStore:
         self._on_due = on_due
         self._on_change = on_change
         self._on_forget = on_forget
+        self._on_entries = on_entries
 
     async def _change(self, operation: Operation[tuple[T, int | None]]) -> T:
         """Run what returns its result, and when the first job that follows is due, if any."""

@@ -6,9 +6,9 @@ from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 
-from recollect.domain.entries.entry import KnownEntry, is_agents
+from recollect.domain.entries.entry import is_agents
 from recollect.domain.model import ThreadRef
-from recollect.domain.paths import agent_folder, entry_kind_of, owner_folder
+from recollect.domain.paths import agent_folder, is_entry_path, is_note, owner_folder
 from recollect.domain.recall.corpus import Corpus
 from recollect.domain.recall.rows import (
     IndexRow,
@@ -17,7 +17,6 @@ from recollect.domain.recall.rows import (
     Vectors,
     came_from,
     entry_row,
-    told,
     turn_row,
     turn_row_id,
 )
@@ -29,8 +28,6 @@ from recollect.infra.journal.index import SqlIndexLedger
 from recollect.service.coordination import OwnerLocks
 from recollect.service.recall.owner_corpus import OwnerCorpus, done, fill, holds, replace_rows, words_of_rows
 
-_AT_ONCE = 500
-"""Memories that are read from the journal."""
 _EMPTY_SHARE = 1 / 3
 """A corpus of which this much is empty is reloaded."""
 _FEWEST_EMPTY = 256
@@ -63,6 +60,8 @@ class CorpusCache:
         self._ledger = ledger
         self._turns = turns
         self._entries = entries
+        self._changed: defaultdict[str, set[str]] = defaultdict(set)
+        """By owner, ids of entries that changed and that search has not looked up since."""
         self._ahead: defaultdict[str, set[str]] = defaultdict(set)
         """By owner, ids of entries that are in memory as the journal has them, and not so in the index yet."""
         self._locks = locks
@@ -88,10 +87,15 @@ class CorpusCache:
             self._loaded.move_to_end(owner)
         else:
             found = await self._first(owner, space, user_id)
-        if self._entries.changed.get(owner) or found.catching_up.locked():
+        if self._changed.get(owner) or found.catching_up.locked():
             async with found.catching_up:
-                await self._catch_up(found, self._entries.changed.pop(owner, set()))
+                await self._catch_up(found, self._changed.pop(owner, set()))
         return found
+
+    def entries_changed(self, owner: str, ids: set[str]) -> None:
+        """The next search of the owner finds these entries as the journal has them."""
+        if owner in self._loaded or owner in self._loading:
+            self._changed[owner] |= ids
 
     async def _first(self, owner: str, space: str, user_id: str) -> OwnerCorpus:
         async with self._locks.of(owner):
@@ -108,19 +112,17 @@ class CorpusCache:
         return found
 
     async def _catch_up(self, loaded: OwnerCorpus, ids: set[str]) -> None:
-        """Have these memories as the journal has them: files, and so the index, follow a little later."""
+        """Have these memories as the journal has them: the index follows a moment later."""
         owner, is_done = loaded.owner, False
         try:
-            known: list[KnownEntry] = []
-            for start in range(0, len(ids), _AT_ONCE):
-                known += await self._entries.some(loaded.space, owner, sorted(ids)[start : start + _AT_ONCE])
-            known = [each for each in known if entry_kind_of(each.path) and told(each.entry)]
+            found = await self._entries.some(loaded.space, owner, sorted(ids))
+            known = [each for each in found if is_entry_path(each.path)]
             cited = {
                 (each.thread_in(loaded.space), each.turn_id) for entry in known for each in entry.sources
             }
             for thread in {ref for ref, turn in cited if turn_row_id(ref, turn) not in loaded.corpus.places}:
                 await self.read_ahead(thread)
-            rows = [entry_row(owner, each.path, each.kind, each.entry) for each in known]
+            rows = list(filter(None, map(entry_row, known)))
             gone = (ids - {row.row_id for row in rows}) & loaded.corpus.places.keys()
             rows = [row for row in rows if not holds(loaded.corpus, row)]
             changed = [*rows, *await self._asking(loaded)]
@@ -129,11 +131,11 @@ class CorpusCache:
             is_done = self._loaded.get(owner) is loaded
         finally:
             if not is_done:
-                self._entries.changed[owner] |= ids
+                self._changed[owner] |= ids
 
     async def _asking(self, loaded: OwnerCorpus) -> list[IndexRow]:
         """The turns of which a model says since the last time that they only ask, or that they don't."""
-        corpus, asking = loaded.corpus, await self._ledger.asking(loaded.space, loaded.user_id)
+        corpus, asking = loaded.corpus, await self._entries.asking(loaded.space, loaded.user_id)
         named, corpus.asking = (asking | corpus.asking) & corpus.places.keys(), asking
         rows = (corpus.rows[corpus.places[name]] for name in sorted(named))
         return [replace(row, asks=not row.asks) for row in rows if row.asks != (row.row_id in asking)]
@@ -152,10 +154,9 @@ class CorpusCache:
         written = {*gone, *(row.row_id for row in rows)}
         loaded = self._loaded.get(owner)
         if loaded is None:
-            self._entries.changed.get(owner, set()).difference_update(written)
             return
-        # The file may have been written before the last change: they are looked up again.
-        self._entries.changed[owner] |= self._ahead[owner] & written
+        # They may have been read before the last change: they are looked up again.
+        self._changed[owner] |= self._ahead[owner] & written
         self._ahead[owner] -= written
         loaded.unindexed.difference_update(gone, (row.row_id for row in rows))
         await self._change(loaded, rows, words, gone)
@@ -257,8 +258,9 @@ class CorpusCache:
     async def _load(self, generation: str, owner: str, space: str, user_id: str) -> OwnerCorpus:
         stored = await self._stored(generation, owner, space, user_id)
         loaded = OwnerCorpus(owner, space, user_id)
-        loaded.corpus.asking = await self._ledger.asking(space, user_id)
+        loaded.corpus.asking = await self._entries.asking(space, user_id)
         await asyncio.to_thread(fill, loaded.corpus, stored)
+        await self._add_unindexed_entries(generation, loaded)
         threads = await self._ledger.owner_progress(generation, space, user_id)
         for agent in sorted({agent_folder(space, progress.thread.agent_id) for progress in threads}):
             await self._add_cases(generation, agent, loaded)
@@ -274,6 +276,17 @@ class CorpusCache:
             async with loaded.changing:
                 await done(lambda: loaded.corpus.extend(rows, words), rows)
             loaded.unindexed.update(row.row_id for row in rows)
+
+    async def _add_unindexed_entries(self, generation: str, loaded: OwnerCorpus) -> None:
+        """What the index lacks of memories, and without those that it still has."""
+        behind, gone = await self._ledger.notes_behind(generation, loaded.owner)
+        paths = {path for path in (*gone, *(note.path for note in behind)) if is_entry_path(path)}
+        if paths:
+            rows = list(filter(None, map(entry_row, await self._entries.in_files(paths))))
+            words = await words_of_rows(rows)
+            ids = {row.row_id for row in rows}
+            old = [row.row_id for row in loaded.corpus.rows if row.is_entry and row.path in paths]
+            await done(lambda: replace_rows(loaded.corpus, rows, words, set(old) - ids), rows)
 
     async def _add_cases(self, generation: str, agent: str, loaded: OwnerCorpus) -> None:
         """What an agent learned from the owner's own threads."""
@@ -317,7 +330,7 @@ class CorpusCache:
         """Have an owner's index rebuilt. The caller holds the owner's lock."""
         _log.error("an owner's index is damaged and is rebuilt: %s", problem)
         self.damaged += 1
-        if await self._ledger.notes(self._generation, owner):
+        if any(map(is_note, await self._ledger.notes(self._generation, owner))):
             self.notes_lost.add(owner)
         await self._ledger.reset_owner(self._generation, owner, space, user_id)
         self.drop(owner)
@@ -325,7 +338,7 @@ class CorpusCache:
 
     def _keep(self, loaded: OwnerCorpus) -> None:
         self._loaded[loaded.owner] = loaded
-        self._entries.changed[loaded.owner] |= self._ahead.pop(loaded.owner, set())
+        self._ahead.pop(loaded.owner, None)
         self._measure(loaded)
 
     def _measure(self, loaded: OwnerCorpus) -> None:

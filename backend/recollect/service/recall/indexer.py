@@ -29,11 +29,8 @@ class Indexer:
 
     def __init__(self, meaning: MeaningIndexer, *, delay_seconds: float, most_behind: int = 5_000) -> None:
         self.words, self.meaning = meaning.words, meaning
-        self._store, self._ledger, self._corpus_cache = (
-            self.words.store,
-            self.words.ledger,
-            self.words.corpus_cache,
-        )
+        self._store, self._ledger = self.words.store, self.words.ledger
+        self._corpus_cache = self.words.corpus_cache
         self._embedder = meaning.embedder
         self._model = ModelCheck(meaning.embedder)
         self._inspector = IndexInspector(self.words)
@@ -45,7 +42,8 @@ class Indexer:
         self._behind = WordQueue(self.words, self._unembedded.add_threads)
         self._damaged: dict[str, tuple[str, str]] = {}
         """Owners, with their space and user, whose rows are dropped and put again."""
-        self._note_owners: dict[str, None] = {}
+        self._note_owners: dict[str, bool] = {}
+        """Whether notes are to be indexed, or entries alone, which are found in the journal meanwhile."""
         self._passages_to_come: Counter[str] = Counter()
         """About how many passages of notes that came through the API wait to be indexed, by owner."""
         self._owner_in_work: str | None = None
@@ -137,9 +135,10 @@ class Indexer:
             _log.warning("the index is %s and is rebuilt; search reads the journal meanwhile", what)
         return live
 
-    async def _expect_all_notes(self, live: Generation) -> None:
+    async def _expect_all_notes(self, live: Generation) -> list[str]:
         """Before anybody searches: until the notes are indexed, whoever searches is told that they are missing."""
-        self._note_owners.update(dict.fromkeys(await self._ledger.note_owners(live.name)))
+        self.notes_changed(owners := await self._ledger.note_owners(live.name))
+        return owners
 
     async def ensure_live(self) -> None:
         """Have another generation in the place of the live one where that was taken away from the disk."""
@@ -167,8 +166,14 @@ class Indexer:
         self._behind.add(thread)
         self._words_loop.wake()
 
+    def entries_changed(self, owner: str, ids: set[str]) -> None:
+        """The journal has them; searches find them there until they are indexed."""
+        self._corpus_cache.entries_changed(owner, ids)
+        self._note_owners.setdefault(owner, False)
+        self._notes_loop.wake()
+
     def notes_changed(self, owners: Iterable[str]) -> None:
-        self._note_owners.update(dict.fromkeys(owners))
+        self._note_owners.update(dict.fromkeys(owners, True))
         self._notes_loop.wake()
 
     def note_came(self, owner: str, text: str) -> None:
@@ -239,11 +244,8 @@ class Indexer:
 
     def notes_behind(self, owner: str) -> bool:
         """Whether an owner has notes that cannot be found yet."""
-        return (
-            owner in self._note_owners
-            or owner == self._owner_in_work
-            or owner in self._corpus_cache.notes_lost
-        )
+        is_waiting = self._note_owners.get(owner, False) or owner == self._owner_in_work
+        return is_waiting or owner in self._corpus_cache.notes_lost
 
     async def _scan(self) -> None:
         async for progress in self._ledger.all_behind(self.live.name):
@@ -252,10 +254,7 @@ class Indexer:
                 self._behind.add(thread.ref)
             if progress.vectors_behind:
                 self._unembedded.add_threads([thread.ref])
-        owners = dict.fromkeys(await self._ledger.note_owners(self.live.name))
-        self._note_owners.update(owners)
-        self._unembedded.add_notes_of(owners)
-        self._notes_loop.wake()
+        self._unembedded.add_notes_of(await self._expect_all_notes(self.live))
 
     async def _words_step(self) -> None:
         if not self._scanned:
@@ -315,7 +314,7 @@ class Indexer:
 
     async def _notes_step(self) -> None:
         problems: list[Unavailable] = []
-        for owner in list(self._note_owners):
+        for owner in sorted(self._note_owners, key=self._note_owners.__getitem__):
             # A turn of their own: however long notes take, messages are found meanwhile.
             async with self._notes_turn:
                 problems += await self._index_notes(owner)
@@ -329,12 +328,12 @@ class Indexer:
         self._finish_remaking()
 
     async def _index_notes(self, owner: str) -> list[Unavailable]:
-        del self._note_owners[owner]
-        self._owner_in_work, passages = owner, self._passages_to_come[owner]
+        are_notes, passages = self._note_owners.pop(owner), self._passages_to_come[owner]
+        self._owner_in_work = owner if are_notes else None
         try:
             unread, has_more = await self.words.index_notes(self.live.name, owner, live=True)
         except BaseException as error:
-            self._note_owners[owner] = None
+            self._note_owners[owner] = are_notes or self._note_owners.get(owner, False)
             if not isinstance(error, IndexUnavailable):
                 raise
             await self._suspect(owner)
@@ -347,7 +346,7 @@ class Indexer:
         else:
             self._passages_to_come -= Counter({owner: passages})
         if unread:
-            self._note_owners[owner] = None
+            self._note_owners[owner] = True
             return [StorageUnavailable(unread_in_words(unread))]
         if not has_more:
             self._corpus_cache.notes_lost.discard(owner)

@@ -14,7 +14,7 @@ from recollect.service.recall.embedding import PROBE
 from recollect.service.recall.generations import new_generation
 from recollect.service.recall.indexer import Indexer, unread_in_words
 from recollect.service.recall.verify import UNPROVEN
-from recollect.service.recall.words import WordIndexer
+from recollect.service.recall.words import WordIndexer, has_text
 
 
 async def keep_unreadable(words: WordIndexer, live: str, building: str, owner: str) -> set[str]:
@@ -39,7 +39,7 @@ async def keep_unreadable(words: WordIndexer, live: str, building: str, owner: s
 async def _unreadable(words: WordIndexer, building: str, owner: str) -> list[Note]:
     behind, _ = await words.ledger.notes_behind(building, owner)
     unreadable, missing = [], 0
-    for note in behind:
+    for note in filter(has_text, behind):
         try:
             missing += await words.vault.look(note.path, 1) is None
         except StorageUnavailable:

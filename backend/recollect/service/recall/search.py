@@ -97,7 +97,7 @@ class Recall:
     ) -> None:
         self._indexer = indexer
         self._corpus_cache, self._ledger = indexer.words.corpus_cache, indexer.words.ledger
-        self._turns = indexer.words.turns
+        self._turns, self._entries = indexer.words.turns, indexer.words.entries
         self._threads = threads
         self._embedder = indexer.meaning.embedder
         self._clock = clock
@@ -254,7 +254,7 @@ class Recall:
     async def _deleted(self, space: str, entries: Mapping[int, str]) -> set[int]:
         if not entries:
             return set()
-        deleted = await self._ledger.deletions(space, list(entries.values()))
+        _, deleted = await self._entries.named(space, list(entries.values()))
         return {place for place, entry_id in entries.items() if entry_id in deleted}
 
     async def _forgotten(self, space: str, user_id: str, turns: Mapping[int, tuple[str, int]]) -> set[int]:

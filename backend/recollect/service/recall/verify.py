@@ -4,9 +4,9 @@ import asyncio
 from dataclasses import dataclass, field
 
 from recollect.domain.markdown.transcript import parse_part
-from recollect.domain.model import NOTE_BYTES, Thread
+from recollect.domain.model import Thread
 from recollect.domain.paths import owner_folder, transcript_path
-from recollect.domain.recall.rows import IndexRow, StoredRows, ThreadProgress, file_rows, turn_row, words_of
+from recollect.domain.recall.rows import IndexRow, StoredRows, ThreadProgress, turn_row, words_of
 from recollect.errors import IndexUnavailable, StorageUnavailable
 from recollect.infra.journal.coverage import SqlCoverage
 from recollect.infra.journal.files import SqlNoteStore
@@ -37,7 +37,9 @@ class _Allowed:
 
 @dataclass(frozen=True, slots=True)
 class IndexVerifier:
-    """Reads the vault's own files: what the index is held against is what a person sees in them."""
+    """Reads the vault's own files: what the index is held against is what a person sees in them. Entries it reads from
+    the journal: `entry_problems` holds that against their files.
+    """
 
     words: WordIndexer
     threads: SqlThreadStore
@@ -55,7 +57,7 @@ class IndexVerifier:
                 owner = owner_folder(space, user_id)
                 owners.add(owner)
                 problems += await self._owner_problems(generation, owner, (space, user_id))
-        for owner in {note.owner for note in await self.notes.known()} - owners:
+        for owner in {owner for owner, _ in await self.notes.listed()} - owners:
             owners.add(owner)
             problems += await self._owner_problems(generation, owner, None)
         return problems + await self._strangers(generation, owners)
@@ -97,7 +99,7 @@ class IndexVerifier:
         self, owner: str, before: list[ThreadProgress], noted: dict[str, tuple[str, bool]]
     ) -> set[str]:
         """Threads and notes that were edited since they were indexed: the index follows within a second."""
-        notes = {note.path: note.digest for note in await self.notes.known(owner)}
+        notes = {note.path: note.digest for note in await self.words.ledger.sources(owner)}
         outdated = {path for path, (digest, _) in noted.items() if notes.get(path) != digest}
         return outdated | {each.thread.thread_id for each in before if each.is_stale}
 
@@ -119,26 +121,22 @@ class IndexVerifier:
                 allowed.rows[row.row_id] = row
                 if row.position <= words_to.get(row.thread_id, 0):
                     allowed.needed.add(row.row_id)
-        twice: set[str] = set()
-        for note in await self.notes.known(owner):
+        sources = await self.words.ledger.sources(owner)
+        entries = await self.words.entries_of(sources)
+        for note in sources:
             try:
-                file = await self.words.vault.look(note.path, NOTE_BYTES)
+                text = await self.words.rows_of_text(note)
             except StorageUnavailable:
                 allowed.unreadable.add(note.path)
                 continue
-            if file is None:
+            if text is None:
                 allowed.unread.add(note.path)
                 continue
-            rows = await asyncio.to_thread(file_rows, note, file.text)
             is_indexed = noted.get(note.path, ("", False))[0] == note.digest
-            for row in rows:
-                if allowed.rows.setdefault(row.row_id, row).path != row.path:
-                    twice.add(
-                        row.row_id
-                    )  # In two files: which of them is searched depends on which came first.
-                elif is_indexed:
+            for row in (*entries.get(note.path, ()), *text[1]):
+                allowed.rows[row.row_id] = row
+                if is_indexed:
                     allowed.needed.add(row.row_id)
-        allowed.needed -= twice
         return allowed
 
     async def _rows_of(self, thread: Thread) -> list[IndexRow] | None:

@@ -3,18 +3,21 @@
 import asyncio
 import logging
 from collections import Counter, defaultdict
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
+from recollect.domain.markdown.entry_document import read_document
 from recollect.domain.model import NOTE_BYTES, Note, ThreadRef
-from recollect.domain.paths import entry_kind_of, is_note, owner_folder
+from recollect.domain.paths import ENTRY_FILE_BYTES, is_entry_path, owner_folder
 from recollect.domain.recall.rows import (
-    TURN,
+    NOTE,
     IndexRow,
     StoredRows,
     ThreadProgress,
-    file_rows,
+    entry_row,
     meaning_of,
+    note_rows,
+    rest_rows,
     turn_row,
     turn_row_id,
     words_of,
@@ -23,6 +26,8 @@ from recollect.domain.vault_file import PlacedTurn
 from recollect.errors import IndexUnavailable, StorageUnavailable
 from recollect.failpoints import FailPoints
 from recollect.infra.index.store import LanceIndex
+from recollect.infra.journal.entries import SqlEntryStore
+from recollect.infra.journal.entry_files import SqlEntryFileStore
 from recollect.infra.journal.files import SqlTranscriptStore
 from recollect.infra.journal.index import SqlIndexLedger
 from recollect.infra.vault import Vault
@@ -44,6 +49,8 @@ class WordIndexer:
     store: LanceIndex
     ledger: SqlIndexLedger
     turns: SqlTranscriptStore
+    entries: SqlEntryStore
+    entry_files: SqlEntryFileStore
     vault: Vault
     locks: OwnerLocks
     corpus_cache: CorpusCache
@@ -140,34 +147,50 @@ class WordIndexer:
         """Make the index hold an owner's entries, and some hundred passages of notes, as they are, touching only the
         rows that differ.
 
-        Returns how many files cannot be read (nothing of them changes), and whether there are more notes to index.
+        Returns how many files cannot be read (nothing of their text changes), and whether there are more notes to index.
         """
         async with self.locks.of(owner):
             changed, removed = await self.ledger.notes_behind(generation, owner)
             # An entry may have moved from one file to another: those are indexed together.
-            changed.sort(key=lambda note: entry_kind_of(note.path) is None)
+            changed.sort(key=lambda note: not is_entry_path(note.path))
+            entries = await self.entries_of(changed)
             read: list[Note] = []
             rows: list[IndexRow] = []
-            unread = 0
+            unread: set[str] = set()
             for note in changed:
-                if len(rows) >= _PASSAGES_AT_ONCE and entry_kind_of(note.path) is None:
+                if len(rows) >= _PASSAGES_AT_ONCE and not is_entry_path(note.path):
                     break
-                if (found := await self._rows_of_note(note)) is None:
-                    unread += 1
-                    continue
-                read.append(found[0])
-                rows += found[1]
-            if outdated := {*removed, *(note.path for note in read)}:
+                rows += entries.get(note.path, ())
+                try:
+                    found = await self.rows_of_text(note)
+                except StorageUnavailable as error:
+                    _log.warning("a note cannot be read: %s", error)
+                    found = None
+                if found is None:
+                    unread.add(note.path)
+                else:
+                    read.append(found[0])
+                    rows += found[1]
+            if outdated := {*removed, *unread, *(note.path for note in read)}:
                 ids = {row.row_id for row in rows if row.is_entry}
                 stored = await self.store.load_files(generation, owner, outdated, ids)
-                before, wanted = await asyncio.to_thread(_before_and_wanted, stored, outdated, rows)
-                if await self._replace(generation, owner, stored, before, wanted, live=live):
-                    await self.store.compact(
-                        generation, owner
-                    )  # No text that is gone stays in an old version.
-                counts = Counter(row.path for row in wanted)
+                stays = {(NOTE, path) for path in unread}
+                before = [
+                    row for row in stored.rows if row.path in outdated and (row.type, row.path) not in stays
+                ]
+                if await self._replace(generation, owner, stored, before, rows, live=live):
+                    # No text that is gone stays in an old version.
+                    await self.store.compact(generation, owner)
+                counts = Counter(row.path for row in rows)
                 await self.ledger.record_notes(generation, owner, read, removed, counts=counts)
-            return unread, len(read) + unread < len(changed)
+            return len(unread), len(read) + len(unread) < len(changed)
+
+    async def entries_of(self, notes: Iterable[Note]) -> dict[str, list[IndexRow]]:
+        """By file: the rows of the entries that belong in it, whether or not they are written there yet."""
+        rows: defaultdict[str, list[IndexRow]] = defaultdict(list)
+        for known in await self.entries.in_files([note.path for note in notes if is_entry_path(note.path)]):
+            rows[known.path] += filter(None, [entry_row(known)])
+        return rows
 
     async def _replace(
         self,
@@ -190,18 +213,37 @@ class WordIndexer:
             await self.corpus_cache.extend(owner, changed, words, gone)
         return bool(gone) or is_rewritten
 
-    async def _rows_of_note(self, note: Note) -> tuple[Note, list[IndexRow]] | None:
-        """The note as its file is now, and its rows. None where the file is not there or cannot be read."""
-        try:
-            file = await self.vault.look(note.path, NOTE_BYTES)
-        except StorageUnavailable as error:
-            _log.warning("a note cannot be read: %s", error)
-            return None
+    async def rows_of_text(self, note: Note) -> tuple[Note, list[IndexRow]] | None:
+        """The note as its file is now, and the rows of its text: of a file of entries, of what is none of them.
+
+        None where the file is not there. Raises StorageUnavailable where it cannot be read.
+        """
+        if not has_text(note):
+            return note, []
+        is_of_entries = is_entry_path(note.path)
+        file = await self.vault.look(note.path, ENTRY_FILE_BYTES if is_of_entries else NOTE_BYTES)
         if file is None:
             return None
-        if is_note(note.path):  # It may have changed since it was recorded, and change back.
-            note = replace(note, digest=file.digest)
-        return note, await asyncio.to_thread(file_rows, note, file.text)
+        # It may have changed since it was recorded, and change back.
+        revision, found, _ = note.digest.rpartition(" ")
+        note = replace(note, digest=f"{revision}{found}{file.digest}")
+        if not is_of_entries:
+            return note, await asyncio.to_thread(note_rows, note, file.text)
+        written = (await asyncio.to_thread(read_document, note.path, file.text)).written
+        space = await self.entry_files.space_of(note.owner) or ""
+        there, deleted = await self.entries.named(space, list(written))
+        # One that was derived and is not there was forgotten, or is another owner's.
+        ours = {
+            name
+            for name, each in written.items()
+            if name in deleted or (each.is_intact if name in there else each.entry.sources)
+        }
+        return note, await asyncio.to_thread(rest_rows, note, file.text, ours)
+
+
+def has_text(note: Note) -> bool:
+    """False for a file of entries that holds nothing else: whether it is there does not matter."""
+    return note.modified > 0 or not is_entry_path(note.path)
 
 
 class WordQueue:
@@ -259,21 +301,6 @@ class WordQueue:
                 self._to_embed([thread])
         self.users = set(owners)
         return owners
-
-
-def _before_and_wanted(
-    stored: StoredRows, outdated: Collection[str], rows: Sequence[IndexRow]
-) -> tuple[list[IndexRow], list[IndexRow]]:
-    """The rows that files had, and those that they get. An entry that two files hold is searched in one of them: the
-    one it was in before, else the first.
-    """
-    of_files = [row for row in stored.rows if row.type != TURN]
-    elsewhere = {row.row_id for row in of_files if row.path not in outdated}
-    first: dict[str, IndexRow] = {}
-    for row in rows:
-        if row.row_id not in elsewhere:
-            first.setdefault(row.row_id, row)
-    return [row for row in of_files if row.path in outdated], list(first.values())
 
 
 def _differences(

@@ -10,7 +10,9 @@ from recollect.domain.identity import text_digest
 from recollect.domain.job import Job, Unfinished
 from recollect.domain.markdown.entry_document import is_bare, read_document, splice
 from recollect.domain.markdown.entry_file import is_filed, section_digest
-from recollect.domain.paths import ENTRY_FILE_BYTES, entry_kind_of, is_entry_path
+from recollect.domain.model import Note
+from recollect.domain.paths import ENTRY_FILE_BYTES, entry_kind_of, entry_owner, is_entry_path
+from recollect.domain.recall.rows import rest_rows
 from recollect.domain.vault_file import EMPTY, FileStamp, VaultFile, lf_form
 from recollect.infra.journal.files import SqlNoteStore
 from recollect.service.vault.entry_edits import SETTLE_MS, EntryTaker
@@ -29,9 +31,9 @@ class EntryFiles:
 
     taker: EntryTaker
     notes: SqlNoteStore
-    """The records of files that are indexed. That of a removed file is removed at once."""
+    """The records of files that hold more than entries of the journal: the index reads the rest from the file."""
     on_changed: Callable[[set[str]], None] = lambda owners: None
-    """Called with the folders of the owners whose files changed."""
+    """Called with the folders of the owners whose files changed, and are recorded."""
 
     async def handle(self, job: Job) -> None:
         """The handler of jobs for files of entries."""
@@ -59,10 +61,14 @@ class EntryFiles:
             store = self.taker.store
             if await (store.is_deleted if file is None else store.is_old_copy)(path, *found.digests):
                 await self._replace_old_copy(file, path, found)
-            elif await self.taker.apply_edits(path, file, found, confirmed=confirmed):
-                self._tell(path)
-            elif file is not None and not file.is_written:
+                return
+            await self.notes.seen(Note(path, entry_owner(path), found.digest, found.modified))
+            is_read = await self.taker.apply_edits(path, file, found, confirmed=confirmed)
+            if not is_read and file is not None and not file.is_written:
                 await self._write_over(file)
+            else:
+                await self._record_rest(path, found.text, found.digest)
+                self._tell(path)
         elif file is not None and not file.is_written:
             await self._write(file, found)
 
@@ -130,6 +136,7 @@ class EntryFiles:
         ours = frozenset([found.digest, digest])
         if await self.taker.vault.write_unless_foreign(file.path, text, ours) is not None:
             raise Unfinished
+        await self._record_rest(file.path, text, digest)
         await self.taker.store.record(file.path, file.revision, digest, gone)
         self._tell(file.path)
         return True
@@ -162,6 +169,7 @@ class EntryFiles:
             foreign = await self.taker.vault.write_unless_foreign(file.path, text, ours | {digest})
         if foreign is not None:
             raise Unfinished
+        await self._record_rest(file.path, text, digest)
         await self.taker.store.record(file.path, file.revision, digest, gone)
         self._tell(file.path)
 
@@ -172,6 +180,7 @@ class EntryFiles:
         digest = text_digest(text)
         await self._announce(file, digest, here, frozenset())
         conflict = await self.taker.vault.write(file.path, text, file.digests | {digest})
+        await self.notes.gone([file.path])
         await self.taker.store.record(file.path, file.revision, digest, gone)
         if conflict is not None:
             self.taker.reports.tell(file.path, f"could not be read; that version is kept as {conflict}")
@@ -228,6 +237,16 @@ class EntryFiles:
                 path, f"what could not be read is written over; that version is kept as {conflict}"
             )
         return kept
+
+    async def _record_rest(self, path: str, text: str, digest: str) -> None:
+        """Where the file has a record: as it is now, or none, where it holds nothing but entries of the journal."""
+        for note in await self.notes.at([path]):
+            here = {each.known.entry_id for each in await self.taker.store.entries_in(path)}
+            intact = (await asyncio.to_thread(read_document, path, text)).intact.keys()
+            if await asyncio.to_thread(rest_rows, note, text, here & intact):
+                await self.notes.seen(replace(note, digest=digest))
+            else:
+                await self.notes.gone([path])
 
     def _tell(self, path: str) -> None:
         self.on_changed({"/".join(path.split("/")[:3])})

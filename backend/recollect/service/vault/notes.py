@@ -29,7 +29,7 @@ _DEEPEST = 12
 
 @dataclass(frozen=True, slots=True)
 class NoteFollower:
-    """Keeps the records of notes and entry files, for the index, true to the vault. `EntryFiles` imports entries."""
+    """Keeps the records of notes, for the index, true to the vault."""
 
     store: SqlNoteStore
     vault: Vault
@@ -86,7 +86,7 @@ class NoteFollower:
         return stamps
 
     async def _record(self, note: Note, found: VaultFile) -> None:
-        is_ours = is_note(note.path) and found.is_whole and await self.store.has_versions(note.path)
+        is_ours = found.is_whole and await self.store.has_versions(note.path)
         await self.store.seen(note, found.text if is_ours else None)
 
     async def put(self, path: str, text: str, *, replace: bool, over: str | None = None) -> bool:
@@ -137,8 +137,6 @@ class NoteFollower:
         """
         if not await self.store.is_old_copy(path, *found.digests):
             return False
-        if not is_note(path):
-            return True  # By whoever writes it.
         is_known = known is not None and known.digest == found.digest
         if not is_known and (current := await self.store.text(path)) is not None:
             if await self.vault.write_unless_foreign(path, current, frozenset([found.digest])) is None:
@@ -215,8 +213,6 @@ class NoteFollower:
             self.partly_read.add(path)
 
     def _report(self, path: str, found: VaultFile, *, is_new: bool) -> None:
-        if found.is_whole and is_entry_path(path):
-            return
         if found.is_whole:
             self.reports.tell(path, "a new note" if is_new else "the note was edited")
         else:

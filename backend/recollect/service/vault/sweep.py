@@ -7,7 +7,7 @@ from functools import partial
 
 from recollect.domain.job import ENTRIES, PEOPLE, TRANSCRIPT_EDITS
 from recollect.domain.markdown.transcript import is_transcript, transcript_place
-from recollect.domain.paths import is_entry_path, is_markdown, is_note, transcript_path
+from recollect.domain.paths import is_markdown, is_note, transcript_path
 from recollect.domain.vault_file import EMPTY, FileStamp, KnownPart, Listing, VaultFile, loss_in_words
 from recollect.errors import Unavailable
 from recollect.infra.job_engine import JobEngine
@@ -150,9 +150,6 @@ class VaultSweep:
         for follower in self._followers:
             followed = await self._reader.readable(path for path in paths if follower.follows(path))
             self._stamps |= await follower.look_at(followed)
-        # Their stamps are left to those who follow them: what is not applied yet has to be read again. So this comes
-        # last: a file that is written in between has another stamp, and is looked at again.
-        await self.notes.look_at(path for path in paths if is_entry_path(path))
 
     async def _files_below(self, paths: Iterable[str]) -> list[str]:
         files: set[str] = set()

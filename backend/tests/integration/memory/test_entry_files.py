@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from recollect.domain.entries.entry import EntryChange, FiledEntry
+from recollect.domain.identity import text_digest
 from recollect.domain.markdown.entry_document import read_document
 from recollect.domain.model import Note
 from recollect.infra.journal.entry_changes import forget_entries_of
@@ -119,6 +120,31 @@ async def test_a_deleted_entry_does_not_come_back_with_a_save_that_still_holds_i
     await house.save(TODAY, text + "\nmine\n", wait=SETTLED)
     assert await house.texts() == [fact(2).entry.text]
     assert house.read(TODAY) == rendered(fact(2).entry) + "\nmine\n"
+
+
+async def test_a_file_is_noted_for_the_index_while_it_holds_more_than_entries(house: House) -> None:
+    await house.put(fact(1))
+    await house.edit(TODAY, "## Ann likes number 1.", "## Ann loves number 1.", wait=SETTLED)
+    assert await house.notes.known() == []
+    await house.save(TODAY, house.read(TODAY) + "\nmine\n", wait=SETTLED)
+    await house.put(fact(2))
+    (note,) = await house.notes.known()
+    assert note.digest == text_digest(house.read(TODAY))
+    await house.edit(TODAY, "\nmine\n", "", wait=SETTLED)
+    assert await house.notes.known() == []
+
+
+async def test_what_a_person_wrote_is_noted_whenever_we_died(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await house.put(fact(1))
+    house.vault.files[TODAY] = house.read(TODAY) + "\nmine\n"
+    await house.files.look_at([TODAY])
+    await house.die_at(house.files.notes, "at", monkeypatch)
+    file = await house.store.file(TODAY)
+    assert file is not None
+    assert file.digest == text_digest(house.read(TODAY))
+    assert [note.path for note in await house.notes.known()] == [TODAY]
 
 
 @pytest.mark.parametrize("step", ["announce", "write_unless_foreign", "record"])

@@ -26,6 +26,7 @@ NOTED = {"generation": "g1", "owner": "default/users/ann", "path": "p", "digest"
             [*["x"] * 4, "5"],
             "entries_of_category (space=? AND owner=? AND kind=? AND category=?)",
         ),
+        (entry_store.IN_FILES, ["[]"], "entries_in_file (path=?)"),
         (entry_store.OF_PERSON, ["x"] * 3, "entries_of_person (space=? AND owner=? AND kind=?)"),
         (
             entry_store.WITH_TEXT,
@@ -38,6 +39,7 @@ NOTED = {"generation": "g1", "owner": "default/users/ann", "path": "p", "digest"
         (note_store.OF_OWNER, ["x"], "notes_by_owner (owner=?)"),
         (note_store.AT_PATHS, ["[]"], "notes USING PRIMARY KEY (path=?)"),
         (index_ledger.NOTES_BEHIND, NOTED, "n USING INDEX notes_by_owner (owner=?)"),
+        (index_ledger.NOTES_BEHIND, NOTED, "f USING INDEX entry_files_of_owner (owner=?)"),
         (index_ledger.NOTES_BEHIND, NOTED, "i USING PRIMARY KEY (generation=? AND path=?)"),
         (
             index_ledger.NOTES_GONE,
@@ -71,4 +73,4 @@ async def test_a_lookup_goes_by_its_index(
     await database.close()
     assert any(plan in step for step in steps), steps
     scanned = [step for step in steps if step.startswith("SCAN")]
-    assert all("json_each" in step or "subquery" in step for step in scanned), steps
+    assert all("json_each" in step or "subquery" in step or step == "SCAN s" for step in scanned), steps

@@ -6,11 +6,14 @@ from dataclasses import replace
 import pytest
 
 from recollect.domain.access import Caller
+from recollect.domain.entries.entry import EntryChange, KnownEntry
 from recollect.domain.identity import text_digest
 from recollect.domain.markdown.entry_file import render_entries
 from recollect.domain.model import Entry, Note
 from recollect.domain.recall.hits import Scope, Selection
 from recollect.domain.recall.rows import IndexRow
+from recollect.infra.journal.entry_changes import forget_entries_of
+from recollect.service import coordination
 from recollect.service.recall import words
 from recollect.service.recall.search import Found, Search
 from tests.contract.journals import Journal
@@ -47,7 +50,22 @@ class Remembering(House):
         self.store.put = counted  # type: ignore[method-assign]
 
     async def write_entries(self, path: str, *entries: Entry) -> None:
-        text = render_entries("facts", "users/ann", entries)
+        """These and no others belong in the file from now on, which is written later."""
+        await self.journal.entries.apply(await self.change(path, *entries))
+        await self.settled()
+
+    async def change(self, path: str, *entries: Entry) -> EntryChange:
+        before = {each.entry_id: each for each in await self.journal.entries.in_files([path])}
+        put = []
+        for entry in entries:
+            known = await self.journal.entries.get("default", entry.entry_id)
+            known = known or KnownEntry("default", OWNER, "facts", entry)
+            put.append(replace(known, entry=entry, path=path))
+        gone = before.keys() - {entry.entry_id for entry in entries}
+        return EntryChange("default", OWNER, "extraction", "read", tuple(put), tuple(sorted(gone)))
+
+    async def write_beside(self, path: str, text: str) -> None:
+        """A person saved the file, and it was looked at."""
         self.vault.files[path] = text
         await self.notes.seen(Note(path, OWNER, text_digest(text), START))
         self.indexer.notes_changed([OWNER])
@@ -134,24 +152,69 @@ async def test_an_entry_that_leaves_one_file_as_it_comes_into_another_is_found(
 ) -> None:
     """However few files are indexed together."""
     monkeypatch.setattr(words, "_PASSAGES_AT_ONCE", 1)
-    moving, tea = fact("fa-1", "Ann owns a hound", 1), fact("fa-2", "Tea")
+    moving = fact("fa-1", "Ann owns a hound", 1)
     await house.write_entries(NEXT_DAY, moving)
-    for path, entries in ((DAY, (tea, moving)), (NEXT_DAY, (fact("fa-3", "Milk"),))):
-        text = render_entries("facts", "users/ann", entries)
-        house.vault.files[path] = text
-        await house.notes.seen(Note(path, OWNER, text_digest(text), START))
-    house.indexer.notes_changed([OWNER])
-    await house.settled()
+    embedded = house.meaning.embedded
+    await house.write_entries(DAY, fact("fa-2", "Tea"), moving)
+    assert house.meaning.embedded - embedded == 1
     assert [hit.row.path for hit in (await house.facts("hound")).hits] == [DAY]
     assert await house.whole()
 
 
-async def test_an_entry_in_two_files_is_found_once_and_nothing_is_called_lost(house: Remembering) -> None:
+async def test_what_a_person_wrote_beside_entries_is_found_as_a_note(house: Remembering) -> None:
+    one, two = fact("fa-1", "Ann owns a hound", 1), fact("fa-2", "Tea")
+    await house.write_entries(DAY, one, two)
+    mine = "My own zebra.\n\n## Ann owns a wolf ^fa-1\n- when: some day\n"
+    await house.write_beside(DAY, render_entries("facts", "users/ann", [two]) + mine)
+    assert {hit.row.type for hit in (await house.search("zebra", mode="keyword")).hits} == {"note"}
+    assert "Ann owns a wolf" in "".join(await house.texts("wolf"))
+    assert [hit.text for hit in (await house.facts("hound")).hits] == ["Ann owns a hound"]
+    assert len((await house.search("Tea", mode="keyword")).hits) == 1
+    assert await house.whole()
+
+
+async def test_of_a_deleted_entry_no_section_stays_that_can_not_be_read(house: Remembering) -> None:
+    one = fact("fa-1", "Ann owns a hound", 1)
+    await house.write_entries(DAY, one)
+    damaged = render_entries("facts", "users/ann", [one]).replace("- when: ", "- when: zebra ")
+    await house.write_beside(DAY, damaged)
+    assert await house.texts("zebra")
+    change = EntryChange("default", OWNER, "person", "deleted", remove=("fa-1",), keep_deleted=True)
+    await house.journal.entries.apply(change)
+    await house.settled()
+    assert await house.texts("zebra hound") == set()
+    assert await house.whole()
+
+
+async def test_entries_are_indexed_though_their_file_can_not_be_read(
+    house: Remembering, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(coordination, "_FIRST_PAUSE", 0.001)
     await house.write_entries(DAY, fact("fa-1", "Ann owns a hound", 1))
-    await house.write_entries(NEXT_DAY, fact("fa-1", "Ann owns a hound", 1), fact("fa-2", "Tea"))
+    await house.write_beside(DAY, "My own zebra.")
+    text = house.vault.files.pop(DAY)
+    await house.journal.entries.apply(await house.change(DAY, fact("fa-2", "Ann owns a wolf", 1)))
+    await house.indexer.settled()
     house.corpus_cache.clear()
-    assert len((await house.facts("hound")).hits) == 1
-    assert house.corpus_cache.damaged == 0
+    assert await house.texts("zebra") == {"My own zebra."}
+    assert [hit.text for hit in (await house.facts("wolf hound")).hits] == ["Ann owns a wolf"]
+    assert house.indexer.notes_problem is not None
+    house.vault.files[DAY] = text
+    await house.settled()
+    assert await house.whole()
+
+
+async def test_a_file_that_is_made_again_is_indexed_again(house: Remembering) -> None:
+    """Its revisions never are those of before."""
+    one = fact("fa-1", "Ann owns a hound", 1)
+    await house.write_entries(DAY, one)
+    house.journal.on_entries = lambda owner, ids: None
+    await house.journal.database.write(lambda connection: forget_entries_of(connection, "default", OWNER))
+    house.journal.clock.advance(1)
+    await house.write_entries(DAY, replace(one, text="Ann owns a wolf", title="Ann owns a wolf"))
+    await house.reopen()
+    await house.settled()
+    assert [hit.text for hit in (await house.facts("wolf hound")).hits] == ["Ann owns a wolf"]
     assert await house.whole()
 
 
@@ -165,9 +228,8 @@ async def test_what_a_kill_left_without_a_vector_is_embedded(house: Remembering)
         raise KeyboardInterrupt
 
     house.store.set_vectors = killed  # type: ignore[assignment]
-    text = render_entries("facts", "users/ann", (changed,))
-    house.vault.files[DAY] = text
-    await house.notes.seen(Note(DAY, OWNER, text_digest(text), START))
+    house.journal.on_entries = lambda owner, ids: None
+    await house.journal.entries.apply(await house.change(DAY, changed))
     words = house.reindexer.words
     with pytest.raises(KeyboardInterrupt):
         await words.index_notes(house.indexer.live.name, OWNER, live=False)

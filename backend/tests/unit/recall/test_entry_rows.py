@@ -1,12 +1,14 @@
-"""Files of entries as rows: one for each entry, whatever else stands in the file."""
+"""Entries as rows of the index, and what else a person wrote into their files."""
 
 from dataclasses import replace
 
 import pytest
 
+from recollect.domain.entries.entry import KnownEntry
+from recollect.domain.markdown.entry_document import splice
 from recollect.domain.markdown.entry_file import render_entries
 from recollect.domain.model import Entry, Note, Thread, Turn
-from recollect.domain.recall.rows import file_rows, source_of, turn_row
+from recollect.domain.recall.rows import IndexRow, entry_row, rest_rows, source_of, turn_row
 
 OWNER = "default/users/ann"
 FILE = Note(f"{OWNER}/facts/2026-05-08.md", OWNER, "digest", 1)
@@ -23,8 +25,14 @@ MOVE = Entry(
 )
 
 
-def rows(*entries: Entry, note: Note = FILE) -> list[tuple[str, str]]:
-    return [(row.row_id, row.text) for row in file_rows(note, text_of(*entries))]
+def row_of(entry: Entry) -> IndexRow:
+    row = entry_row(KnownEntry("default", OWNER, "facts", entry, path=FILE.path))
+    assert row is not None
+    return row
+
+
+def rest_of(text: str, *ours: str) -> list[str]:
+    return [row.text for row in rest_rows(FILE, text, ours)]
 
 
 def text_of(*entries: Entry) -> str:
@@ -32,7 +40,7 @@ def text_of(*entries: Entry) -> str:
 
 
 def test_an_entry_is_a_row_that_says_whom_it_is_about_and_where_it_came_from() -> None:
-    (row,) = file_rows(FILE, text_of(MOVE))
+    row = row_of(MOVE)
     assert (row.row_id, row.type, row.text) == ("fa-1", "facts", "Marta moved to Porto.")
     assert (row.timestamp, row.sender, row.path) == (WHEN, "Marta", FILE.path)
     turn = turn_row(THREAD, Turn("t-12", "m1", "user", "ann", "My sister moved", WHEN))
@@ -41,17 +49,21 @@ def test_an_entry_is_a_row_that_says_whom_it_is_about_and_where_it_came_from() -
 
 
 def test_an_entry_about_nobody_else_is_about_its_owner() -> None:
-    (row,) = file_rows(FILE, text_of(replace(MOVE, extra={})))
+    row = row_of(replace(MOVE, extra={}))
     assert row.sender == "ann"
 
 
+def test_an_entry_that_says_nothing_is_no_row() -> None:
+    assert entry_row(KnownEntry("default", OWNER, "facts", replace(MOVE, title=" ", text=""))) is None
+
+
 def test_a_title_that_is_not_the_text_stands_above_it() -> None:
-    assert rows(replace(MOVE, title="Porto")) == [("fa-1", "Porto\nMarta moved to Porto.")]
+    assert row_of(replace(MOVE, title="Porto")).text == "Porto\nMarta moved to Porto."
 
 
 def test_an_entry_says_until_when_it_held_and_whether_it_is_pinned() -> None:
     extra = {"until": "2026-05-09T00:00:00Z", "superseded_by": "fa-2", "pinned": "yes"}
-    (row,) = file_rows(FILE, text_of(replace(MOVE, extra=extra)))
+    row = row_of(replace(MOVE, extra=extra))
     assert (row.until, row.superseded_by, row.pinned) == (1_778_284_800_000, "fa-2", True)
 
 
@@ -60,41 +72,47 @@ def test_an_entry_that_came_from_turns_says_when_a_person_wrote_over_it(
     sources: tuple[str, ...], corrected: int
 ) -> None:
     extra = {"edited": "yes", "corrected": "2026-05-09T00:00:00Z"}
-    (row,) = file_rows(FILE, text_of(replace(MOVE, sources=sources, extra=extra)))
+    row = row_of(replace(MOVE, sources=sources, extra=extra))
     assert (row.edited, row.corrected) == (True, corrected)
 
 
 def test_a_plan_holds_until_it_lapses() -> None:
-    (row,) = file_rows(FILE, text_of(replace(MOVE, extra={"lapses": "2026-05-09T00:00:00Z"})))
+    row = row_of(replace(MOVE, extra={"lapses": "2026-05-09T00:00:00Z"}))
     assert (row.ended(row.until - 1), row.ended(row.until)) == (0, 1_778_284_800_000)
 
 
 @pytest.mark.parametrize("until", ["", "soon"])
 def test_a_time_that_can_not_be_read_ends_nothing(until: str) -> None:
-    (row,) = file_rows(FILE, text_of(replace(MOVE, extra={"until": until})))
+    row = row_of(replace(MOVE, extra={"until": until}))
     assert row.until == 0
 
 
-def test_a_row_is_the_same_wherever_in_the_file_its_entry_stands() -> None:
-    other = replace(MOVE, entry_id="fa-0", title="Else", text="Else")
-    one, two = file_rows(FILE, text_of(MOVE)), file_rows(replace(FILE, modified=9), text_of(other, MOVE))
-    assert one[0] == two[1]
-
-
 def test_links_that_lead_to_no_turn_are_no_sources() -> None:
-    (row,) = file_rows(FILE, text_of(replace(MOVE, sources=("facts/2026-05-01#^fa-7", "threads/x"))))
+    row = row_of(replace(MOVE, sources=("facts/2026-05-01#^fa-7", "threads/x")))
     assert row.sources == ()
 
 
-def test_an_entry_that_can_not_be_read_hides_no_other() -> None:
-    broken = (
-        text_of(MOVE).replace("^fa-1", "")
-        + "\n"
-        + text_of(replace(MOVE, entry_id="fa-2")).split("---\n", 2)[2]
-    )
-    assert [row.row_id for row in file_rows(FILE, broken)] == ["fa-2"]
+def test_a_file_of_entries_holds_nothing_else() -> None:
+    assert rest_of(text_of(MOVE, replace(MOVE, entry_id="fa-2")), "fa-1", "fa-2") == []
 
 
-def test_a_note_is_no_file_of_entries() -> None:
-    note = replace(FILE, path=f"{OWNER}/notes/facts.md")
-    assert all(row.type == "note" for row in file_rows(note, text_of(MOVE)))
+def test_what_stands_between_the_entries_of_a_file_is_a_note() -> None:
+    text = text_of(MOVE).replace("---\n\n", "---\n\nMine, above.\n\n") + "\nMine, below.\n"
+    (row,) = rest_rows(FILE, text, ["fa-1"])
+    assert (row.row_id, row.type, row.path) == (f"{FILE.path}#1", "note", FILE.path)
+    assert row.text.split() == ["Mine,", "above.", "Mine,", "below."]
+
+
+def test_a_section_that_is_none_of_ours_is_a_note() -> None:
+    other = replace(MOVE, entry_id="fa-2", title="Else", text="Else")
+    (text,) = rest_of(text_of(MOVE, other), "fa-1")
+    assert "Else" in text
+    assert "fa-1" not in text
+
+
+def test_of_a_profile_our_headings_are_no_note() -> None:
+    page = replace(FILE, path=f"{OWNER}/profile.md")
+    line = replace(MOVE, entry_id="pr-1", extra={"category": "home"})
+    text = splice(None, "profile", "users/ann", [line], (), path=page.path)
+    assert "# Home" in text
+    assert rest_rows(page, text, ["pr-1"]) == []

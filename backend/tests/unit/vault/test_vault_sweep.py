@@ -6,13 +6,13 @@ from pathlib import Path
 import pytest
 
 from recollect.domain.identity import text_digest
-from recollect.domain.model import NOTE_BYTES
+from recollect.domain.model import NOTE_BYTES, Note
 from recollect.domain.vault_file import FileStamp, VaultFile
 from recollect.errors import StorageUnavailable
-from recollect.service.vault.entry_files import EntryFiles
 from tests.contract.journals import Journal
 from tests.entry_house import TODAY, entry_house, fact
 from tests.eventually import eventually
+from tests.fakes import START
 from tests.persons_vault import PersonsVault
 from tests.unit.vault_house import ANN, NOTE, House, part_of
 
@@ -113,7 +113,8 @@ async def test_files_that_go_because_what_they_held_is_forgotten_are_no_loss(
     facts = Remembered(house.vault, *(f"{ANN}/facts/2026-05-0{day}.md" for day in range(1, 6)))
     house.edits = house.editing(facts)
     await house.talk("t1")
-    assert len(await house.notes.known()) == 5
+    for path, digest in facts.files.items():
+        await house.notes.seen(Note(path, ANN, digest, START))
     stamps = house.vault.stamps
 
     async def forgotten_meanwhile(folder: str = "") -> dict[str, FileStamp]:
@@ -305,22 +306,10 @@ async def test_a_transcript_whose_place_was_never_learned_is_left_to_a_sweep_at_
     await house.edits.stop()
 
 
-async def test_a_file_of_entries_that_we_write_during_a_sweep_is_noted_for_the_index_as_it_is_then(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_files_of_entries_that_we_write_are_no_notes(tmp_path: Path) -> None:
     async with entry_house(tmp_path) as entries:
-        await entries.put(fact(1))
         sweeping = House(entries.journal, entries.vault).editing(entries.files)
-        look_at = EntryFiles.look_at
-
-        async def look_at_what_is_written_now(
-            files: EntryFiles, paths: Iterable[str]
-        ) -> dict[str, FileStamp]:
-            monkeypatch.undo()
-            await entries.put(fact(2))
-            return await look_at(files, paths)
-
-        monkeypatch.setattr(EntryFiles, "look_at", look_at_what_is_written_now)
+        await entries.put(fact(1))
+        await sweeping.look_at([TODAY])
         await sweeping.sweep()
-        (note,) = await entries.notes.known()
-        assert note.digest == text_digest(entries.read(TODAY))
+        assert await entries.notes.known() == []
