@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 from functools import cached_property, partial
 from typing import Self
 
-from recollect.assembly import Assembly, boundary_rules
+from recollect.assembly import Assembly
 from recollect.domain.access import Caller
 from recollect.domain.identity import thread_key
 from recollect.domain.job import (
@@ -45,7 +45,7 @@ from recollect.service.models.background import BackgroundModel
 from recollect.service.models.cached_model_calls import CachedModelCalls
 from recollect.service.models.connect import Connected, connect_model
 from recollect.service.rebuild import OpenedHome
-from recollect.service.remember.boundaries import Boundaries
+from recollect.service.remember.boundaries import Boundaries, boundary_rules
 from recollect.service.remember.consolidate import Cases, Remembering
 from recollect.service.remember.extract import Extractor, LivePrefix
 from recollect.service.remember.profile import Profiles

@@ -4,7 +4,6 @@ import time
 from dataclasses import dataclass
 from functools import partial
 
-from recollect.domain.boundary import BoundaryRules
 from recollect.domain.breaker import Breaker
 from recollect.domain.entries.entry import EntryChange
 from recollect.domain.job import JobSpec
@@ -67,7 +66,7 @@ from recollect.service.recall.reindex import Reindexer
 from recollect.service.recall.search import Recall
 from recollect.service.recall.verify import IndexVerifier
 from recollect.service.recall.words import WordIndexer
-from recollect.service.remember.boundaries import QuietThreads
+from recollect.service.remember.boundaries import QuietThreads, boundary_rules
 from recollect.service.remember.extract import PromptTexts
 from recollect.service.remember.reprocess import Reprocessor
 from recollect.service.remember.strategies import LiveTuning
@@ -85,14 +84,6 @@ from recollect.service.vault.transcripts import EditReports, Transcriber
 from recollect.service.verify import Verifier, entry_problems
 from recollect.service.webhooks import Webhooks, patience
 from recollect.settings import Settings
-
-
-def boundary_rules(settings: Settings) -> BoundaryRules:
-    return BoundaryRules(
-        gap_ms=int(settings.memorize.gap_minutes * 60_000),
-        max_turns=settings.memorize.max_turns,
-        max_chars=settings.memorize.max_chars,
-    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -306,17 +297,8 @@ class Assembly:
             budget_bytes=self.settings.index.cache_mb * 1024 * 1024,
             on_damage=self._owner_damaged,
         )
-        words = WordIndexer(
-            self.index,
-            self.ledger,
-            self.transcripts,
-            self.entry_store,
-            self.entry_file_store,
-            self.vault,
-            locks,
-            corpus_cache,
-            self.fail_points,
-        )
+        stores = self.index, self.ledger, self.transcripts, self.entry_store, self.entry_file_store
+        words = WordIndexer(*stores, self.vault, locks, corpus_cache, self.fail_points)
         indexer = Indexer(
             MeaningIndexer(words, embedder),
             delay_seconds=self.settings.index.delay_ms / 1000,

@@ -8,8 +8,8 @@ from types import MappingProxyType
 from recollect.domain.entries.entry import EPISODES, FACTS, FORESIGHT, KnownEntry
 from recollect.domain.identity import turn_number
 from recollect.domain.markdown.front_matter import write_time
-from recollect.domain.model import Entry
-from recollect.domain.paths import linked_turn
+from recollect.domain.model import Entry, ThreadRef
+from recollect.domain.paths import file_name, linked_turn
 
 SUPERSEDES = "supersedes"
 SUPERSEDED_BY = "superseded_by"
@@ -213,3 +213,14 @@ def listing(entry: Entry, key: str, *, add: str = "", remove: str = "") -> Entry
 def _ids(listed: str) -> tuple[str, ...]:
     named: Iterable[str] = (part.rpartition("#^")[2].strip("[]^") for part in _between(listed))
     return tuple(dict.fromkeys(part for part in named if part))
+
+
+def without_thread(known: KnownEntry, thread: ThreadRef) -> KnownEntry:
+    """As it is without its sources in a thread."""
+    folder = f"threads/{file_name(thread.thread_id)}/"
+    places = (folder, f"users/{file_name(thread.user_id)}/{folder}")
+    links = tuple(link for link in known.entry.sources if not link.startswith(places))
+    sources = tuple(each for each in known.sources if each.thread_in(thread.space) != thread)
+    return replace(
+        known, entry=replace(known.entry, sources=links), sources=sources, cell=known.cell if sources else ""
+    )

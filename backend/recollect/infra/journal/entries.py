@@ -4,16 +4,15 @@ import json
 import sqlite3
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import replace
 from typing import Any
 
 from recollect.domain.entries.entry import PROFILE, Deletion, EntryChange, EntryVersion, KnownEntry
-from recollect.domain.entries.links import left_behind, origin_ids, partners, successor_ids
+from recollect.domain.entries.links import left_behind, origin_ids, partners, successor_ids, without_thread
 from recollect.domain.forgetting import Derived
 from recollect.domain.identity import thread_key, turn_id, turn_number
 from recollect.domain.job import JobSpec
 from recollect.domain.model import ThreadRef
-from recollect.domain.paths import file_name, thread_folder
+from recollect.domain.paths import thread_folder
 from recollect.domain.recall.rows import turn_row_id
 from recollect.domain.strategy import STRATEGIES_OF, STRATEGY
 from recollect.infra.journal.entry_changes import EntryWriter
@@ -344,7 +343,7 @@ def keep_derived(connection: sqlite3.Connection, thread: ThreadRef, now: int, *,
     for row in named_rows(connection, CITING, bound):
         known = known_of(row)
         if known.is_edited or not edited_only:
-            by_owner[known.owner].append(_without_thread(known, thread))
+            by_owner[known.owner].append(without_thread(known, thread))
     for owner, kept in by_owner.items():
         change = EntryChange(
             thread.space,
@@ -354,16 +353,6 @@ def keep_derived(connection: sqlite3.Connection, thread: ThreadRef, now: int, *,
             put=tuple(kept),
         )
         EntryWriter(connection, change, now).apply()
-
-
-def _without_thread(known: KnownEntry, thread: ThreadRef) -> KnownEntry:
-    folder = f"threads/{file_name(thread.thread_id)}/"
-    places = (folder, f"users/{file_name(thread.user_id)}/{folder}")
-    links = tuple(link for link in known.entry.sources if not link.startswith(places))
-    sources = tuple(each for each in known.sources if each.thread_in(thread.space) != thread)
-    return replace(
-        known, entry=replace(known.entry, sources=links), sources=sources, cell=known.cell if sources else ""
-    )
 
 
 def remove_entries(

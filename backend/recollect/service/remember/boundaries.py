@@ -16,11 +16,20 @@ from recollect.infra.journal.cells import SqlCellStore, StrategiesOf
 from recollect.infra.journal.threads import SqlThreadStore
 from recollect.service.coordination import BackgroundLoop, Clock
 from recollect.service.models.background import BackgroundModel
+from recollect.settings import Settings
 
 _log = logging.getLogger("recollect.boundaries")
 _REST_MS = 30_000
 """A model that failed is left alone for so long."""
 _ANSWER_TOKENS = 1024
+
+
+def boundary_rules(settings: Settings) -> BoundaryRules:
+    return BoundaryRules(
+        gap_ms=int(settings.memorize.gap_minutes * 60_000),
+        max_turns=settings.memorize.max_turns,
+        max_chars=settings.memorize.max_chars,
+    )
 
 
 @dataclass(slots=True)

@@ -13,7 +13,7 @@ from recollect.domain.identity import thread_key
 from recollect.domain.model import Entry, ThreadRef
 from recollect.domain.paths import owner_of_path
 
-revision = "0027"
+revision = "0026"
 down_revision = "0025"
 
 BUFFER = (
