@@ -93,13 +93,15 @@ async def test_a_request_that_begins_while_idle_connections_are_closed_keeps_its
 ) -> None:
     counting, address = listener
     asked = server.ModelServer(Endpoint(name="default", base_url=address), trust_proxies=False)
-    loop = asyncio.get_running_loop()
     timers: list[Callable[[], None]] = []
-    monkeypatch.setattr(
-        loop, "call_later", lambda delay, act, *args: timers.append(act) or loop.call_soon(int)
-    )
-    await asked.ask("/", {})
-    monkeypatch.undo()
+
+    def keep(delay: float, act: Callable[[], None]) -> asyncio.TimerHandle:
+        timers.append(act)
+        return asyncio.TimerHandle(0, act, (), asyncio.get_running_loop())
+
+    with monkeypatch.context() as patched:
+        patched.setattr(asyncio.get_running_loop(), "call_later", keep)
+        await asked.ask("/", {})
     timers[-1]()
     for _ in range(2):
         await asked.ask("/", {})
