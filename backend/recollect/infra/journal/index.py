@@ -9,8 +9,8 @@ from typing import Any
 from recollect.domain.model import Note, ThreadRef
 from recollect.domain.paths import owner_folder
 from recollect.domain.recall.rows import Expected, ThreadProgress
-from recollect.infra.journal.database import Database, write_transaction
-from recollect.infra.journal.rows import IS_NAMED_THREAD, THREAD_COLUMNS, made, thread_of
+from recollect.infra.journal.database import Database, read_transaction, write_transaction
+from recollect.infra.journal.rows import IS_NAMED_THREAD, THREAD_COLUMNS, made, named_rows, thread_of
 
 _columns = ", ".join(f"t.{name.strip()}" for name in THREAD_COLUMNS.split(","))
 
@@ -318,15 +318,16 @@ class SqlIndexLedger:
         )
         return {row["path"]: (row["digest"], bool(row["embedded"])) for row in found}
 
-    async def notes_behind(self, generation: str, owner: str) -> tuple[list[Note], list[str]]:
-        """An owner's notes and files of entries that are not indexed as they are, and the paths of those that are gone.
-
-        Of a file of entries that is all its entries' the time is 0.
+    @read_transaction
+    def notes_behind(
+        self, connection: sqlite3.Connection, generation: str, owner: str
+    ) -> tuple[list[Note], list[str]]:
+        """An owner's notes and files of entries that are not indexed as they are, and the paths of those that are gone,
+        at one moment. Of a file of entries that is all its entries' the time is 0.
         """
         bound = {"generation": generation, "owner": owner}
-        behind = await self._database.read(NOTES_BEHIND, bound)
-        gone = await self._database.read(NOTES_GONE, bound)
-        return [made(Note, row) for row in behind], [row["path"] for row in gone]
+        behind = [made(Note, row) for row in named_rows(connection, NOTES_BEHIND, bound)]
+        return behind, [path for (path,) in connection.execute(NOTES_GONE, bound)]
 
     async def unembedded_notes(self, generation: str, owner: str) -> list[Note]:
         """An owner's notes that are indexed as they are, by their words alone."""
