@@ -1,12 +1,12 @@
 // One turn as it is shown.
 import { href } from "../router.js";
 import { CopyButton } from "../ui/code_block.js";
+import { LoadedDialog } from "../ui/dialog.js";
 import { Icon } from "../ui/icons.js";
 import { Markdown } from "../ui/markdown.js";
 import { fullTime, shortTime } from "../ui/times.js";
 import { explained } from "../ui/words.js";
 import { html, useEffect, useRef, useState } from "../view.js";
-import { ForgetMessageDialog } from "./forget.js";
 import { Meter } from "./meter.js";
 import { Parts, wordsOf } from "./parts.js";
 import { isOpen } from "./turns.js";
@@ -70,7 +70,7 @@ function Foot({ turn, threadId, receipt, versions, actions, busy, onEdit }) {
       ${receipt && html`<${Meter} receipt=${receipt} />`}
       ${turn.role === "user" && html`<time class="muted" datetime=${new Date(turn.timestamp).toISOString()} title=${fullTime(turn.timestamp)}>${shortTime(turn.timestamp)}</time>`}
     </footer>
-    ${forgetting && html`<${ForgetMessageDialog} threadId=${threadId} turn=${turn} onForgotten=${actions.forgotten} onClose=${() => setForgetting(false)} />`}
+    ${forgetting && html`<${LoadedDialog} load=${() => import("./forget.js")} part="ForgetMessageDialog" threadId=${threadId} turn=${turn} onForgotten=${actions.forgotten} onClose=${() => setForgetting(false)} />`}
     <${UsedSources} sources=${receipt?.sources ?? []} />
     ${shown && html`<${UsedMemories} memories=${memories} />`}`;
 }

@@ -1,6 +1,7 @@
 // What one chat does differently: its model, its preset, whether it uses memory, and whether it is temporary.
 import { apiPath, patch, post } from "../api.js";
 import { keep, kept } from "../kept.js";
+import { LoadedDialog } from "../ui/dialog.js";
 import { Icon } from "../ui/icons.js";
 import { toast } from "../ui/toast.js";
 import { html, useState } from "../view.js";
@@ -37,7 +38,7 @@ function keepChoices(threadId, choices) {
 
 /** The button above the messages, and what is unusual about this chat. `thread` is null before the first message. */
 export function ChatOptions({ threadId, thread, user }) {
-  const [Dialog, setDialog] = useState(null);
+  const [isOpen, setOpen] = useState(false);
   const [choices, setChoices] = useState(() => choicesOf(threadId));
   const change = (changes) => {
     const next = { ...choicesOf(threadId), ...changes };
@@ -49,16 +50,12 @@ export function ChatOptions({ threadId, thread, user }) {
     change({ preset: undefined });
     return patch(apiPath("threads", threadId), { user_id: user, preset }).then(() => threadChanged(threadId), toast);
   };
-  const open = () => import("./options_dialog.js").then(
-    ({ default: loaded }) => setDialog(() => loaded),
-    () => toast(new Error("The settings of this chat can't be loaded. Is the server running?")),
-  );
   const temporary = thread ? thread.incognito : Boolean(choices.temporary);
   return html`<span class="chat-options">
     ${temporary && html`<span class="chip"><${Icon} name="lock" size=${12} />temporary</span>`}
     ${choices.memory === false && html`<span class="chip warning">memory off</span>`}
     ${choices.model && html`<span class="chip">${choices.model}</span>`}
-    <button class="quiet icon-only" aria-label="Settings of this chat" title="Settings of this chat" onClick=${open}><${Icon} name="settings" /></button>
-    ${Dialog && html`<${Dialog} choices=${choices} preset=${thread ? thread.preset : choices.preset} temporary=${temporary} isBegun=${Boolean(thread)} onChange=${change} onPreset=${choosePreset} onClose=${() => setDialog(null)} />`}
+    <button class="quiet icon-only" aria-label="Settings of this chat" title="Settings of this chat" onClick=${() => setOpen(true)}><${Icon} name="settings" /></button>
+    ${isOpen && html`<${LoadedDialog} load=${() => import("./options_dialog.js")} part="OptionsDialog" choices=${choices} preset=${thread ? thread.preset : choices.preset} temporary=${temporary} isBegun=${Boolean(thread)} onChange=${change} onPreset=${choosePreset} onClose=${() => setOpen(false)} />`}
   </span>`;
 }

@@ -7,7 +7,7 @@ import { useLoaded } from "../ui/pages.js";
 import { html } from "../view.js";
 
 /** `isBegun`: the chat has a message, so it can't become temporary any more. */
-export default function OptionsDialog({ choices, preset, temporary, isBegun, onChange, onPreset, onClose }) {
+export function OptionsDialog({ choices, preset, temporary, isBegun, onChange, onPreset, onClose }) {
   return html`<${Dialog} title="Settings of this chat" onClose=${onClose}>
     <div class="dialog-text">
       <${ModelSelect} choices=${choices} onChange=${onChange} />

@@ -3,7 +3,7 @@ import { apiPath, get, getBlob, patch, post } from "../api.js";
 import { useShortcut } from "../keyboard.js";
 import { currentRoute, go, href } from "../router.js";
 import { useSession } from "../session.js";
-import { TextDialog } from "../ui/dialog.js";
+import { LoadedDialog, TextDialog } from "../ui/dialog.js";
 import { Icon } from "../ui/icons.js";
 import { Menu } from "../ui/menu.js";
 import { usePages } from "../ui/pages.js";
@@ -14,7 +14,6 @@ import { toast } from "../ui/toast.js";
 import { VirtualList } from "../ui/virtual_list.js";
 import { html, useCallback, useEffect, useMemo, useRef, useState } from "../view.js";
 import { onThreadChanged, threadChanged } from "./changes.js";
-import { ForgetThreadDialog } from "./forget.js";
 import { withGroups } from "./thread_groups.js";
 import { threadName } from "./thread_name.js";
 
@@ -178,7 +177,7 @@ export function ThreadMenu({ thread }) {
   ];
   return html`<${Menu} label=${`Actions for ${name}`} items=${items} />
     ${asking === "rename" && html`<${TextDialog} title="Rename chat" label="Title" value=${thread.title ?? ""} onClose=${close} onSubmit=${(title) => change({ title })} />`}
-    ${asking === "delete" && html`<${ForgetThreadDialog} threadId=${thread.thread_id} name=${name} onForgotten=${forgotten} onClose=${close} />`}`;
+    ${asking === "delete" && html`<${LoadedDialog} load=${() => import("./forget.js")} part="ForgetThreadDialog" threadId=${thread.thread_id} name=${name} onForgotten=${forgotten} onClose=${close} />`}`;
 }
 
 /** A value once it has stayed the same for a while. */

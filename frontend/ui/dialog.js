@@ -1,6 +1,7 @@
 // Dialogs on the browser's own <dialog>: it traps focus and closes on Escape.
-import { html, useId, useLayoutEffect, useRef, useState } from "../view.js";
+import { html, useEffect, useId, useLayoutEffect, useRef, useState } from "../view.js";
 import { Icon } from "./icons.js";
+import { toast } from "./toast.js";
 import { explained } from "./words.js";
 
 /** Shown for as long as it is rendered. Without `onClose` it can't be closed. */
@@ -36,6 +37,18 @@ export function Dialog({ title, onClose, children, wide = false }) {
       ${children}
     </div>
   </dialog>`;
+}
+
+/** A dialog whose script comes when it is wanted: `load` imports it, `part` is its name there. The rest is for the dialog. */
+export function LoadedDialog({ load, part, ...rest }) {
+  const [Loaded, setLoaded] = useState(null);
+  useEffect(() => {
+    load().then((script) => setLoaded(() => script[part]), () => {
+      toast(new Error("This can't be loaded. Is the server running?"));
+      rest.onClose();
+    });
+  }, []);
+  return Loaded && html`<${Loaded} ...${rest} />`;
 }
 
 /** Asks before something is done; `onConfirm` may take its time, and its failure is shown. */
