@@ -166,7 +166,7 @@ def copy_journal(path: Path, to: Path) -> None:
 
 HEAD = "0026"
 """The newest revision under migrations/versions; a test holds the two against each other."""
-OLDEST = "0014"
+OLDEST = "0026"
 """The first revision under migrations/versions: a journal of an older one has no way up."""
 
 
@@ -186,7 +186,7 @@ def upgrade_schema(connection: sqlite3.Connection) -> bool:
     if current is not None and current < OLDEST:
         raise SchemaTooOld(
             f"the journal has schema {current}; this version of Recollect knows schemas from {OLDEST} on. "
-            f"Start commit 2e36fcf of Recollect on this home once: it upgrades the journal to {OLDEST}."
+            f"Start commit 3a761b78 of Recollect on this home once: it upgrades the journal to {OLDEST}."
         )
     _run_alembic(connection)
     return True
