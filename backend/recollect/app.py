@@ -24,7 +24,7 @@ from recollect.domain.job import (
     TRANSCRIPT_EDITS,
     Job,
 )
-from recollect.domain.model import Append, ThreadRef
+from recollect.domain.model import ThreadRef
 from recollect.domain.strategy import STRATEGY
 from recollect.errors import HomeUnusable, StorageUnavailable
 from recollect.infra.job_engine import Handler
@@ -52,7 +52,7 @@ from recollect.service.remember.profile import Profiles
 from recollect.service.remember.strategies import StrategyWork
 from recollect.service.skills.files import SkillDeletions
 from recollect.service.skills.skills import SkillMaker, Skills
-from recollect.service.threads import refuse_backlog
+from recollect.service.threads import Ingest
 from recollect.service.vault.entry_import import EntryDeletions
 from recollect.service.vault.upgrade import Upgrader
 from recollect.settings import Settings
@@ -230,21 +230,25 @@ class App(Assembly):
         return MemoryTool(self.user_notes, self.forgetting)
 
     @cached_property
+    def ingest(self) -> Ingest:
+        return Ingest(
+            self.THREADS,
+            self.jobs,
+            self.quotas,
+            self.metrics,
+            lambda: self.search.indexer.overtaken,
+            self.settings.limits.backlog,
+        )
+
+    @cached_property
     def importer(self) -> Importer:
-        backlog = self.settings.limits.backlog
-
-        async def admit(append: Append, size: int) -> None:
-            overtaken = self.search.indexer.overtaken
-            await refuse_backlog(self.THREADS, self.jobs, overtaken, self.quotas, append, size, backlog)
-
         return Importer(
             self.THREADS,
             self.user_notes,
             self.graph,
             self.clock,
-            admit,
+            self.ingest,
             lambda: self.search.indexer,
-            lambda receipts: self.metrics.observe_messages(each.status for each in receipts),
             self.fail_points,
         )
 

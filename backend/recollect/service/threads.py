@@ -2,35 +2,37 @@
 
 import json
 import secrets
-import time
-from collections.abc import Mapping, Set
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Set
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from recollect.domain.access import Caller
 from recollect.domain.identity import place_of, turn_number
-from recollect.domain.job import Job
 from recollect.domain.model import (
     DEFAULT_USER,
     Append,
     Coverage,
-    JsonObject,
-    Memcell,
     NewTurn,
     Receipt,
     Thread,
     ThreadCursor,
     ThreadRef,
     Turn,
+    Waiting,
 )
-from recollect.domain.paths import agent_folder, owner_folder
-from recollect.domain.strategy import STRATEGIES, STRATEGY, causes_of, own_lane, strategies_of
-from recollect.errors import AlreadyExists, InvalidInput, NotFound, TooMuchQueued
+from recollect.errors import (
+    AlreadyExists,
+    AmbiguousThread,
+    InvalidInput,
+    NotFound,
+    TooMuchQueued,
+    Unavailable,
+)
 from recollect.infra.job_engine import JobEngine
-from recollect.infra.journal.cells import SqlCellStore
 from recollect.infra.journal.coverage import SqlCoverage
 from recollect.infra.journal.people import SqlPresetStore
 from recollect.infra.journal.threads import SqlThreadStore
+from recollect.infra.metrics import Metrics
 from recollect.service.access.quotas import Quotas
 from recollect.service.coordination import Clock
 from recollect.service.people import require_preset
@@ -240,37 +242,55 @@ async def add_turn(threads: SqlThreadStore, thread: ThreadRef, turn: NewTurn) ->
     return stored, receipt.status == "accepted"
 
 
-async def memorize(threads: SqlThreadStore, append: Append) -> list[Receipt]:
-    """Store messages in order and say what happened to each.
+@dataclass(frozen=True, slots=True)
+class Ingest:
+    """Takes messages in, unless too many of their owner's wait already."""
 
-    Turns, buffer rows and the jobs that follow commit together; the same `message_id` again is a duplicate.
-    Raises AmbiguousThread where no user is named and several have a thread of that id.
-    """
-    return await threads.append(append)
+    threads: SqlThreadStore
+    jobs: JobEngine
+    quotas: Quotas
+    metrics: Metrics
+    overtaken: Callable[[], Set[tuple[str, str]]]
+    """Users of whose messages search can't find enough yet."""
+    most_jobs: int
 
+    async def memorize(self, append: Append, size: int) -> list[Receipt]:
+        """Store messages in order and say what happened to each; raises what `admit` raises.
 
-async def refuse_backlog(
-    threads: SqlThreadStore,
-    jobs: JobEngine,
-    overtaken: Set[tuple[str, str]],
-    quotas: Quotas,
-    append: Append,
-    size: int,
-    limit: int,
-) -> None:
-    """Raises TooMuchQueued where `limit` jobs or more of the thread's owner are due and wait, or search is overtaken:
-    it can't find enough of their messages yet. Raises DiskQuotaUsed where the owner's space is used up; `size` is that
-    of the request in bytes.
-    """
-    behind = await jobs.owners_behind(limit)
-    if not behind and not overtaken and not quotas.disk_mb:
-        return
-    thread = await threads.meant(append.thread_id, space=append.space, user_id=append.user_id)
-    quotas.count_disk(thread.space, thread.user_id, size)
-    if (thread.space, thread.user_id) in behind:
-        raise TooMuchQueued(f"{limit} or more jobs of this user wait; send the messages again in a while")
-    if (thread.space, thread.user_id) in overtaken:
-        raise TooMuchQueued("search is too far behind the messages of this user; send these again in a while")
+        Turns, buffer rows and the jobs that follow commit together; the same `message_id` again is a duplicate.
+        Raises AmbiguousThread where no user is named and several have a thread of that id.
+        """
+        await self.admit(append, size)
+        receipts = await self.threads.append(append)
+        self.metrics.observe_messages(receipt.status for receipt in receipts)
+        return receipts
+
+    async def admit(self, append: Append, size: int = 0) -> None:
+        """Raises TooMuchQueued where `most_jobs` jobs of the thread's owner are due and wait, or search is overtaken.
+
+        Raises DiskQuotaUsed where the owner's space is used up; `size` is that of the request in bytes.
+        """
+        behind, overtaken = await self.jobs.owners_behind(self.most_jobs), self.overtaken()
+        if not behind and not overtaken and not self.quotas.disk_mb:
+            return
+        thread = await self.threads.meant(append.thread_id, space=append.space, user_id=append.user_id)
+        owner = thread.space, thread.user_id
+        self.quotas.count_disk(*owner, size)
+        if owner in behind:
+            limit = self.most_jobs
+            raise TooMuchQueued(f"{limit} or more jobs of this user wait; send the messages again in a while")
+        if owner in overtaken:
+            raise TooMuchQueued(
+                "search is too far behind the messages of this user; send these again in a while"
+            )
+
+    async def waiting(self, append: Append) -> Waiting | None:
+        """What of the thread no memcell holds yet; None where that can't be told: the messages are stored."""
+        try:
+            thread = await self.threads.meant(append.thread_id, space=append.space, user_id=append.user_id)
+            return await self.threads.waiting(thread)
+        except (AmbiguousThread, Unavailable):
+            return None
 
 
 async def get_coverage(
@@ -285,113 +305,3 @@ async def get_coverage(
         thread = await threads.get_thread(thread_id, space=caller.space)
         acting = None if thread is None else thread.user_id
     return await counts.coverage(space=caller.space, thread_id=thread_id, user_id=acting)
-
-
-_MOST_JOBS = 10_000
-_ROUNDS = 2
-"""Strategies on memcells start those on facts and cases, and these start none."""
-
-
-@dataclass(frozen=True, slots=True)
-class StrategyState:
-    """The state of one strategy's work on one memcell."""
-
-    strategy: str
-    state: str
-    """`extracted`, `nothing worth keeping`, `off`, `waiting` or `failed`."""
-    detail: JsonObject = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True)
-class Flushed:
-    """What a flush did. `done` is False when the time was up before everything was made, or something failed."""
-
-    done: bool
-    memcells: list[tuple[Memcell, tuple[str, ...]]]
-    buffered: int
-    error: str | None = None
-    strategies: Mapping[str, list[StrategyState]] = field(default_factory=dict)
-    """By memcell."""
-
-
-async def flush_thread(
-    threads: SqlThreadStore,
-    cells: SqlCellStore,
-    jobs: JobEngine,
-    caller: Caller,
-    thread_id: str,
-    user_id: str | None,
-    seconds: float,
-) -> Flushed:
-    """Close the buffer, run its extraction now, and wait for it, at most `seconds`."""
-    thread = await owned_thread(threads, caller, thread_id, user_id)
-    until = time.monotonic() + seconds
-    before = {cell.memcell_id for cell, _ in await cells.list_cells(thread.ref)}
-    job_id = await cells.request_flush(thread.ref)
-    closed = await jobs.wait_for(job_id, seconds)
-    dead = await jobs.get(job_id) if closed else None
-    made = [item for item in await cells.list_cells(thread.ref) if item[0].memcell_id not in before]
-    left = await cells.count_buffered(thread.ref)
-    waited = closed and await _strategies_end(jobs, thread, until)
-    states = await _states(cells, jobs, thread, {cell.memcell_id for cell, _ in made})
-    error = dead.error if dead else _failure(states)
-    return Flushed(waited and error is None, made, left, error, states)
-
-
-def _failure(states: Mapping[str, list[StrategyState]]) -> str | None:
-    """The error of a strategy that failed for good, so that a flush does not report success."""
-    failed = sorted({each.strategy for told in states.values() for each in told if each.state == "failed"})
-    return f"failed and set aside: {', '.join(failed)}" if failed else None
-
-
-async def _strategies_end(jobs: JobEngine, thread: Thread, until: float) -> bool:
-    """Whether all that is made of the thread was made, well or not, by that time: nothing waits for more events, for
-    a pause or for its time of day, when somebody waits for it.
-    """
-    for _ in range(_ROUNDS):
-        waiting = [job for job in await _strategy_jobs(jobs, thread) if job.state != "dead"]
-        await jobs.hasten([job.job_id for job in waiting])
-        for job in waiting:
-            if not await jobs.wait_for(job.job_id, max(0.0, until - time.monotonic())):
-                return False
-    return True
-
-
-async def _states(
-    cells: SqlCellStore, jobs: JobEngine, thread: Thread, memcells: set[str]
-) -> dict[str, list[StrategyState]]:
-    states: dict[str, list[StrategyState]] = {memcell: [] for memcell in memcells}
-    for memcell, stages in (await cells.receipts(thread.ref, sorted(memcells))).items():
-        for stage, detail in stages.items():
-            if "state" in detail:
-                rest = {name: value for name, value in detail.items() if name != "state"}
-                states[memcell].append(StrategyState(stage, str(detail["state"]), rest))
-    for job in await _strategy_jobs(jobs, thread):
-        about = {str(job.payload.get("cell")), *(cause.cell for cause in causes_of(job))}
-        for memcell in sorted(about & memcells):
-            detail = {"error": job.error} if job.error else {}
-            if job.state != "dead":
-                detail["next_try"] = job.run_at
-            state = "failed" if job.state == "dead" else "waiting"
-            # What was given up is told already, by its receipts.
-            told = {each.strategy for each in states[memcell] if job.state == "dead" and "why" in each.detail}
-            names = [name for name in strategies_of(job) if name not in told]
-            states[memcell] += [StrategyState(name, state, detail) for name in names]
-    return states
-
-
-async def _strategy_jobs(jobs: JobEngine, thread: Thread) -> list[Job]:
-    """The thread's own, and those of its owner that follow from them, whichever thread set them off first."""
-    space = thread.space
-    found = await jobs.list_jobs(
-        space=space, user_id=thread.user_id, thread_id=thread.thread_id, limit=_MOST_JOBS
-    )
-    owners = {
-        "chat": owner_folder(space, thread.user_id),
-        "agent": agent_folder(space, thread.agent_id),
-    }
-    for strategy in STRATEGIES:
-        if strategy.on != "memcell closed":
-            lane = own_lane(strategy.name, owners[strategy.for_mode])
-            found += await jobs.list_jobs(space=space, lane=lane, limit=_MOST_JOBS)
-    return list({job.job_id: job for job in found if job.kind == STRATEGY}.values())

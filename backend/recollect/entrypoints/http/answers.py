@@ -9,7 +9,7 @@ from recollect.domain.access import ApiKey
 from recollect.domain.model import Memcell, Turn
 from recollect.domain.recall.hits import Hit
 from recollect.service.recall.search import Found
-from recollect.service.threads import StrategyState
+from recollect.service.remember.boundaries import StrategyState
 
 
 class Answer(BaseModel):

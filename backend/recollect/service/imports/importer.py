@@ -5,7 +5,7 @@ import json
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass, field, fields
-from typing import Any
+from typing import Any, TypeVar
 
 from recollect.domain.access import Caller
 from recollect.domain.identity import turn_id
@@ -18,9 +18,10 @@ from recollect.service.coordination import Clock, OwnerLocks, Progress
 from recollect.service.graph import GraphEntity, GraphRelation, KnowledgeGraph
 from recollect.service.imports.source import GraphLines, Item, LeftOut, NoteFile, Source
 from recollect.service.recall.indexer import Indexer
-from recollect.service.threads import memorize
+from recollect.service.threads import Ingest
 from recollect.service.vault.notes import Notes, notes_owner
 
+T = TypeVar("T")
 _AT_ONCE = 200
 _BYTES_AT_ONCE = 1_000_000
 _ROOM_SECONDS = 0.5
@@ -64,11 +65,9 @@ class Importer:
     notes: Notes
     graph: KnowledgeGraph
     clock: Clock
-    admit: Callable[[Append, int], Awaitable[None]]
-    """Raises TooMuchQueued where messages of so many bytes have to wait, DiskQuotaUsed where there is no space."""
+    ingest: Ingest
     indexer: Callable[[], Indexer]
     """The one that runs; it is told of notes, and may have them wait."""
-    on_messages: Callable[[Sequence[Receipt]], None]
     fail_points: FailPoints
     _locks: OwnerLocks = field(default_factory=OwnerLocks)
     """One import of a user at a time."""
@@ -148,9 +147,7 @@ class Importer:
             branches=told.branches,
         )
         size = sum(len(turn.content.encode()) for turn in turns)
-        await _when_there_is_room(lambda: self.admit(append, size))
-        receipts = await memorize(self.threads, append)
-        self.on_messages(receipts)
+        receipts = await _when_there_is_room(lambda: self.ingest.memorize(append, size))
         self.fail_points.reach("import.added")
         return receipts
 
@@ -244,7 +241,7 @@ def _parts(said: Said) -> list[JsonObject] | None:
     return [{"type": "text", "text": text} for text in texts]
 
 
-async def _when_there_is_room(admitted: Callable[[], Awaitable[None]]) -> None:
+async def _when_there_is_room(admitted: Callable[[], Awaitable[T]]) -> T:
     while True:
         try:
             return await admitted()

@@ -17,8 +17,7 @@ from recollect.domain.model import Append, NewTurn, ThreadRef
 from recollect.errors import BackendDown, NotFound
 from recollect.failpoints import FailPoints
 from recollect.service.models.backend_priority import Gate
-from recollect.service.remember.boundaries import Boundaries
-from recollect.service.threads import Flushed, flush_thread
+from recollect.service.remember.boundaries import Boundaries, Flushed, flush_thread
 from tests.contract.journals import Journal
 from tests.eventually import eventually
 from tests.fakes import START, FakeBackend

@@ -100,8 +100,7 @@ async def _add(home: Home, thread: Thread, given: list[InputItem]) -> list[JsonO
     stored = await home.history_matching.ends_with(thread.ref, turns) if turns else []
     if new := turns[len(stored) :]:
         append = Append(thread.space, thread.thread_id, (), thread.user_id)
-        overtaken, backlog = home.search.indexer.overtaken, home.settings.limits.backlog
-        await threads.refuse_backlog(home.THREADS, home.jobs, overtaken, home.quotas, append, 0, backlog)
+        await home.ingest.admit(append)
         stored += await append_with_images(home.THREADS, home.images, thread.ref, new)
         home.metrics.observe_messages(["accepted"] * len(new))
         if place_of(stored[0]) == 1 and stored[-1].role == "assistant":

@@ -30,7 +30,7 @@ from recollect.entrypoints.http.doors.everos_body import (
 from recollect.entrypoints.http.errors import EVEROS
 from recollect.errors import InvalidInput, NotFound, RecollectError, Refused
 from recollect.service.entries import EntryFilter, ShownEntry
-from recollect.service.threads import flush_thread
+from recollect.service.remember.boundaries import flush_thread
 
 router = APIRouter(prefix=EVEROS, route_class=BodyRoute, include_in_schema=False)
 """Not in our API document: it is documented where the protocol is."""

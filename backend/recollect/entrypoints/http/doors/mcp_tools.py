@@ -15,14 +15,14 @@ from recollect.domain.markdown.front_matter import write_time
 from recollect.domain.model import Append, NewTurn, ThreadRef, Turn
 from recollect.domain.recall.hits import Hit
 from recollect.domain.recall.rows import NOTE
-from recollect.entrypoints.http.access import body_bytes
+from recollect.entrypoints.http.doors import memories
 from recollect.entrypoints.http.doors.asking import Asking
 from recollect.entrypoints.http.requests import Body, Id, SearchBody, Text, not_blank
 from recollect.entrypoints.http.routes.entries import verbs
 from recollect.service.entries import EntryFilter, ShownEntry
 from recollect.service.forget.forget import forget_note, forget_turn
 from recollect.service.sources import Quote, Reason
-from recollect.service.threads import flush_thread, get_turn, memorize, refuse_backlog
+from recollect.service.threads import get_turn
 
 MAX_TEXT = 20_000
 _NOTES = "notes/"
@@ -109,15 +109,10 @@ async def remember(asking: Asking, given: Remember) -> Remembered:
     """A message of the person's, in a thread of its own: that closes the chats that wait, and is the memory's source."""
     home, caller, user_id = asking.home, asking.caller, asking.user_id
     thread_id = f"t_{secrets.token_hex(8)}"
-    asking.act_as("POST", "/api/v1/memory/add", thread=thread_id)
     said = NewTurn("user", given.text, home.clock(), user_id)
     append = Append(caller.space, thread_id, (said,), user_id, one_shot=True)
-    size, backlog = body_bytes(asking.request.scope), home.settings.limits.backlog
-    overtaken = home.search.indexer.overtaken
-    await refuse_backlog(home.THREADS, home.jobs, overtaken, home.quotas, append, size, backlog)
-    (receipt,) = await memorize(home.THREADS, append)
-    home.metrics.observe_messages([receipt.status])
-    await flush_thread(home.THREADS, home.cells, home.jobs, caller, thread_id, user_id, 0)
+    (receipt,) = await memories.add(asking, append)
+    await memories.flush(asking, thread_id)
     await home.search.corpus_cache.read_ahead(ThreadRef(caller.space, user_id, thread_id))
     return Remembered(id=_message_id(thread_id, receipt.turn_id or ""), stored=receipt.status == "accepted")
 

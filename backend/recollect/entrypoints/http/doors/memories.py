@@ -22,7 +22,8 @@ from recollect.entrypoints.http.doors.asking import Asking
 from recollect.entrypoints.http.requests import SearchBody, Text, not_blank, storable_json
 from recollect.errors import NotFound
 from recollect.service.entries import EntryFilter, ShownEntry
-from recollect.service.threads import Flushed, flush_thread, memorize, owned_thread, refuse_backlog
+from recollect.service.remember.boundaries import Flushed, flush_thread
+from recollect.service.threads import owned_thread
 
 Words = Annotated[Text, AfterValidator(not_blank)]
 Metadata = Annotated[dict[str, Any], AfterValidator(storable_json)]
@@ -42,14 +43,8 @@ _Moment: TypeAdapter[int] = TypeAdapter(
 
 async def add(asking: Asking, append: Append) -> list[Receipt]:
     """Store messages, as the native route does."""
-    home = asking.home
     asking.act_as("POST", "/api/v1/memory/add", thread=append.thread_id)
-    size, backlog = body_bytes(asking.request.scope), home.settings.limits.backlog
-    overtaken = home.search.indexer.overtaken
-    await refuse_backlog(home.THREADS, home.jobs, overtaken, home.quotas, append, size, backlog)
-    receipts = await memorize(home.THREADS, append)
-    home.metrics.observe_messages(receipt.status for receipt in receipts)
-    return receipts
+    return await asking.home.ingest.memorize(append, body_bytes(asking.request.scope))
 
 
 async def flush(asking: Asking, thread_id: str, seconds: float = 0) -> Flushed:

@@ -14,8 +14,7 @@ from recollect.entrypoints.http.requests import AddBody, FlushBody, ReprocessBod
 from recollect.errors import AlreadyExists, InvalidInput, NotFound, TooLarge
 from recollect.service.forget.forget import forget_note
 from recollect.service.memory_tool import MemoryTool
-from recollect.service.remember.boundaries import what_waits
-from recollect.service.threads import flush_thread, memorize, refuse_backlog
+from recollect.service.remember.boundaries import flush_thread
 from recollect.service.vault.notes import notes_owner
 
 router = APIRouter(prefix="/api/v1/memory", tags=["memory"], route_class=BodyRoute)
@@ -37,12 +36,8 @@ async def add(home: Home, caller: Calling, body: AddBody, request: Request) -> a
         tags=tuple(body.tags),
     )
     note(request, thread=body.session_id, user=append.user_id)
-    size, backlog = body_bytes(request.scope), home.settings.limits.backlog
-    overtaken = home.search.indexer.overtaken
-    await refuse_backlog(home.THREADS, home.jobs, overtaken, home.quotas, append, size, backlog)
-    receipts = await memorize(home.THREADS, append)
-    waiting = await what_waits(home.THREADS, append)
-    home.metrics.observe_messages(receipt.status for receipt in receipts)
+    receipts = await home.ingest.memorize(append, body_bytes(request.scope))
+    waiting = await home.ingest.waiting(append)
     note(request, turn=_turns_named(receipts))
     return answers.AddAnswer(
         session_id=body.session_id,

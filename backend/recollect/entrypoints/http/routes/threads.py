@@ -233,8 +233,7 @@ async def add_turn(
 ) -> answers.TurnAnswer:
     """Append one turn, without a model. 200 instead of 201: that `message_id` was there already."""
     append = Append(caller.space, thread_id, (), caller.acting_for(body.user_id))
-    overtaken, backlog = home.search.indexer.overtaken, home.settings.limits.backlog
-    await threads.refuse_backlog(home.THREADS, home.jobs, overtaken, home.quotas, append, 0, backlog)
+    await home.ingest.admit(append)
     stored, new = await add_turn_with_images(
         home.THREADS, home.images, caller, thread_id, body.user_id, body.new_turn(home.clock())
     )
