@@ -43,7 +43,8 @@ async def write_home(home: Home, place: str, start: int = MAY_8, replaces: Seque
     app, thread_id = home.app, f"in-{place}"
     ((_, cell),) = await app.cell_texts.cells_of("default", "ann", thread_id)
     text = f"ann lives in {place}."
-    draft = Draft("facts", text, text, start, ("t-1",), "user", category="home", replaces=tuple(replaces))
+    told = {"subject": "user", "category": "home"}
+    draft = Draft("facts", text, text, start, ("t-1",), told, replaces=tuple(replaces))
     remembering = Remembering(
         cells=app.cell_texts,
         entries=app.entry_store,

@@ -38,6 +38,8 @@ CORRECTED = "corrected"
 """When a person wrote an entry's words: what they say counts as said then."""
 SAID = "said"
 """When an entry was said, where a person changed its `when` alone: no import of older messages overrules it for that."""
+ABOUT = "about"
+"""From when a plan is for."""
 LAPSES = "lapses"
 """When an entry ends by its own words: a plan's time is over, or a fact said until when it holds."""
 
@@ -350,7 +352,7 @@ def statement_key(known: KnownEntry) -> str:
 
 
 def _statement(known: KnownEntry) -> tuple[str, str, str, str]:
-    return known.kind, known.subject, text_key(known.entry.text), known.entry.extra.get("about", "")
+    return known.kind, known.subject, text_key(known.entry.text), known.entry.extra.get(ABOUT, "")
 
 
 def is_repeated_by(known: KnownEntry, new: KnownEntry) -> bool:

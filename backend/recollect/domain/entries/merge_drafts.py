@@ -8,7 +8,6 @@ from typing import Any
 from recollect.domain.entries.entry import (
     FACTS,
     FORESIGHT,
-    LAPSES,
     PROFILE,
     Deletion,
     KnownEntry,
@@ -33,7 +32,6 @@ from recollect.domain.entries.links import (
 from recollect.domain.entries.profile import ON_PAGE
 from recollect.domain.entries.succession import State, claim, release
 from recollect.domain.extraction.draft import Draft, StoredCell
-from recollect.domain.markdown.front_matter import write_time
 from recollect.domain.model import Entry
 
 _CARRIED = ("pinned", ON_PAGE, REPLACES, SUPERSEDES, UNTIL, SUPERSEDED_BY)
@@ -111,15 +109,8 @@ def _entry_of(draft: Draft, place: int, origin: Origin) -> KnownEntry:
 
 
 def _extra(draft: Draft, origin: Origin) -> dict[str, str]:
-    lapses = draft.about[1] if draft.about else draft.until
     told = {
-        "subject": draft.subject,
-        "category": draft.category,
-        "happened": draft.happened,
-        "about": write_time(draft.about[0]) if draft.about else "",
-        LAPSES: "" if lapses is None else write_time(lapses),
-        "tools": ", ".join(draft.tools),
-        "outcome": draft.outcome,
+        **draft.properties,
         "user": origin.cell.thread.user_id if is_agents(origin.owner) else "",
         "cell": origin.cell.memcell_id,
     }

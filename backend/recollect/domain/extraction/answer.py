@@ -6,6 +6,7 @@ from dataclasses import replace
 from datetime import date, timedelta
 from typing import Any, TypeVar
 
+from recollect.domain.entries.entry import ABOUT, EVENT, LAPSES
 from recollect.domain.extraction.answer_json import find_object
 from recollect.domain.extraction.draft import (
     CATEGORIES,
@@ -19,6 +20,7 @@ from recollect.domain.extraction.draft import (
     Refused,
 )
 from recollect.domain.extraction.prompts import PROMPT_TURNS, called, day_begins
+from recollect.domain.markdown.front_matter import write_time
 from recollect.domain.model import JsonObject, Turn
 
 MAX_FACTS = 20
@@ -217,13 +219,13 @@ def _fact(item: JsonObject, cell: CellText) -> Draft:
     draft = _statement("facts", item, cell)
     category = text_of(item, "category").casefold()
     until = _days(item, "until", cell)
-    return replace(
-        draft,
-        subject=_subject(text_of(item, "about"), draft, cell),
-        category=category if category in CATEGORIES else "event",
-        happened=_date(item, "when"),
-        until=None if until is None else until[1],
-    )
+    properties = {
+        "subject": _subject(text_of(item, "about"), draft, cell),
+        "category": category if category in CATEGORIES else EVENT,
+        "happened": _date(item, "when"),
+        LAPSES: "" if until is None else write_time(until[1]),
+    }
+    return replace(draft, properties=properties)
 
 
 def _plan(item: JsonObject, cell: CellText) -> Draft:
@@ -232,7 +234,8 @@ def _plan(item: JsonObject, cell: CellText) -> Draft:
     if not days:
         return draft
     begins = min(begin for begin, _ in days) if _date(item, "when") else min(draft.when, days[0][0])
-    return replace(draft, about=(begins, max(end for _, end in days)))
+    ends = max(end for _, end in days)
+    return replace(draft, properties={ABOUT: write_time(begins), LAPSES: write_time(ends)})
 
 
 def _statement(kind: Kind, item: JsonObject, cell: CellText) -> Draft:
@@ -316,7 +319,9 @@ def _merged(drafts: Sequence[Draft]) -> Iterator[Draft]:
     """Each statement about the same subject and time once, with all turns that were cited for it."""
     found: dict[tuple[object, ...], Draft] = {}
     for draft in drafts:
-        key = (draft.text.casefold().rstrip(".。!！"), draft.subject.casefold(), draft.about)  # noqa: RUF001
+        told = draft.properties
+        times = (told[ABOUT], told[LAPSES]) if ABOUT in told else None
+        key = (draft.text.casefold().rstrip(".。!！"), told.get("subject", "").casefold(), times)  # noqa: RUF001
         known = found.setdefault(key, draft)
         if known is not draft:
             found[key] = replace(

@@ -116,6 +116,7 @@ def _case_of(value: JsonObject, cell: CellText, *, is_cut_off: bool) -> Extracti
         raise ValueError("the answer has no steps")
     called = {"", *tools_called(cell)}
     steps = [step for step in told if step.tool in called]
+    tools = dict.fromkeys(step.tool for step in steps if step.tool)
     outcome = text_of(value, "outcome").casefold()
     draft = Draft(
         "cases",
@@ -123,13 +124,12 @@ def _case_of(value: JsonObject, cell: CellText, *, is_cut_off: bool) -> Extracti
         _render_steps(steps, cut_at_sentence(text_of(value, "lesson"), MAX_STEP)),
         cell.turns[0].timestamp if cell.turns else 0,
         turn_ids_of(value.get("turns"), cell.turns) or tuple(turn.turn_id for turn in cell.turns),
-        tools=tuple(dict.fromkeys(step.tool for step in steps if step.tool)),
-        outcome=outcome if outcome in OUTCOMES else "unclear",
+        {"tools": ", ".join(tools), "outcome": outcome if outcome in OUTCOMES else "unclear"},
     )
     if (reason := flaw(draft, cell)) is not None:
         return Extraction((), (*refused, Refused("cases", reason)))
-    refused += [Refused("cases", OTHER_TOOL)] * (len(told) - len(steps) or not draft.tools)
-    return Extraction((draft,) if draft.tools else (), tuple(refused))
+    refused += [Refused("cases", OTHER_TOOL)] * (len(told) - len(steps) or not tools)
+    return Extraction((draft,) if tools else (), tuple(refused))
 
 
 def _render_steps(steps: Sequence[Step], lesson: str) -> str:

@@ -56,25 +56,13 @@ class Draft:
     """When it happened or was said, in UTC milliseconds."""
     turn_ids: tuple[str, ...]
     """The turns of the cell that support it."""
-    subject: str = ""
-    """Whom a fact is about, as they are named in the text."""
-    category: str = ""
-    """Facts: one of CATEGORIES."""
-    happened: str = ""
-    """Facts: when it happened, as far as it is known: `2026`, `2026-05` or `2026-05-08`."""
-    until: int | None = None
-    """Facts: when it ends by its own words, in UTC milliseconds."""
+    properties: Mapping[str, str] = field(default_factory=dict)
+    """What its entry will say beside the text, such as `subject`; empty ones are left out there."""
     quotes: tuple[Quoted, ...] = ()
     replaces: tuple[str, ...] = ()
     """Ids of known entries that this one takes the place of."""
     ends: tuple[str, ...] = ()
     """Ids of known entries that no longer hold, as this one says."""
-    about: tuple[int, int] | None = None
-    """Foresight: from when to when it is planned; after that it lapses."""
-    tools: tuple[str, ...] = ()
-    """Cases: the tools that were used."""
-    outcome: str = ""
-    """Cases: `worked`, `failed` or `unclear`."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -52,11 +52,13 @@ _MOST_SHOWN = 3
 _SHOWN = (
     "superseded_by", "fact", "until", "about", "happened", "lapses", "supersedes", "outcome", "pinned",
 )  # fmt: skip
-"""Extras of ours that are lines while there are fewer than three, in this order; the rest is in the comment."""
+"""Properties of ours that are lines while there are fewer than three, in this order; the rest is in the comment."""
 _OURS = (
     *_SHOWN, "subject", "category", "edited", "corrected", "said", "profile", "replaces", "cases", "tools", "user",
     "basis", "cell",
 )  # fmt: skip
+STAYING = ("subject", "category", "replaces", "fact", "tools", "outcome", "user", "cell", "said")
+"""A person may change these; a line of them that is left out counts as it was."""
 HIDDEN = frozenset(["by", *_OURS])
 """What the comment of an entry may hold."""
 

@@ -5,10 +5,10 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from recollect.domain.entries.edit import PINNED, dated, in_step, theirs
-from recollect.domain.entries.entry import SAID, FiledEntry, KnownEntry
+from recollect.domain.entries.entry import FiledEntry, KnownEntry
 from recollect.domain.entries.links import UNTIL, holding_again, successor_ids
 from recollect.domain.markdown.entry_document import EntryDocument, WrittenEntry
-from recollect.domain.markdown.entry_file import is_filed, section_digest
+from recollect.domain.markdown.entry_file import STAYING, is_filed, section_digest
 from recollect.domain.markdown.transcript import ParsedPart
 from recollect.domain.model import Entry, Thread, TranscriptPart, Turn
 
@@ -142,8 +142,6 @@ def _problem_of_header(changes: dict[str, Any]) -> str | None:
     return None
 
 
-_STAYING = ("subject", "category", "replaces", "fact", "tools", "outcome", "user", "cell", SAID)
-"""A person may change these; a line of them that is left out counts as it was."""
 _FEWEST_LOST = 4
 _SHARE = 5
 
@@ -213,7 +211,7 @@ def _with_origin(entry: Entry, before: Entry) -> Entry:
     """With all turns that it cited, each once, what made it of what, and what it is about."""
     links = {_place(link): link for link in (*entry.sources, *before.sources)}
     order = dict.fromkeys(map(_place, (*before.sources, *entry.sources)))
-    kept = {key: before.extra[key] for key in _STAYING if key in before.extra}
+    kept = {key: before.extra[key] for key in STAYING if key in before.extra}
     sources = tuple(links[place] for place in order)
     return replace(entry, sources=sources, by=entry.by or before.by, extra={**kept, **entry.extra})
 

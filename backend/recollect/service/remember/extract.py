@@ -209,6 +209,7 @@ def _read(kept: KeptAnswer, cell: CellText) -> Extraction:
 
 
 def _without_secrets(draft: Draft) -> Draft:
-    title, text, subject = (mask_secrets(each)[0] for each in (draft.title, draft.text, draft.subject))
+    title, text = mask_secrets(draft.title)[0], mask_secrets(draft.text)[0]
+    properties = {name: mask_secrets(value)[0] for name, value in draft.properties.items()}
     quotes = tuple(replace(quote, words=mask_secrets(quote.words)[0]) for quote in draft.quotes)
-    return replace(draft, title=title, text=text, subject=subject, quotes=quotes)
+    return replace(draft, title=title, text=text, properties=properties, quotes=quotes)

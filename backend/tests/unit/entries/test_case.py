@@ -91,12 +91,11 @@ def test_the_prompt_is_bounded() -> None:
 
 def test_an_answer_gives_a_case_with_its_steps_tools_and_outcome() -> None:
     draft = parse(ANSWER)
-    assert (draft.kind, draft.title, draft.outcome) == (
+    assert (draft.kind, draft.title, draft.properties) == (
         "cases",
         "Find out why the nightly backup failed",
-        "worked",
+        {"tools": "read_log, delete_files", "outcome": "worked"},
     )
-    assert draft.tools == ("read_log", "delete_files")
     assert draft.turn_ids == ("t-1", "t-2", "t-3", "t-4", "t-5")
     assert draft.text == (
         "1. `read_log`: Read the log of the backup. Result: the disk was full\n"
@@ -106,7 +105,7 @@ def test_an_answer_gives_a_case_with_its_steps_tools_and_outcome() -> None:
 
 
 def test_an_outcome_that_is_none_is_unclear() -> None:
-    assert parse(ANSWER | {"outcome": "splendid"}).outcome == "unclear"
+    assert parse(ANSWER | {"outcome": "splendid"}).properties["outcome"] == "unclear"
 
 
 def test_a_case_that_cites_nothing_cites_its_cell() -> None:

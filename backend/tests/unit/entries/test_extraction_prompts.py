@@ -279,7 +279,7 @@ def test_the_examples_in_the_other_prompts_can_be_read() -> None:
     case = (
         case.replace("read_log", "clean").replace("delete_files", "clean").replace("[1, 2, 3, 4]", "[1, 2]")
     )
-    assert parse_case_answer(case, WORK).drafts[0].tools == ("clean",)
+    assert parse_case_answer(case, WORK).drafts[0].properties["tools"] == "clean"
     assert parse_skill_answer(
         skill.replace("disk_usage", "clean").replace("delete_files", "clean"), None, CASES
     )[0].steps

@@ -49,23 +49,19 @@ BERLIN = fact(2, "Ann lives in Berlin.", category="home")
 def test_a_draft_becomes_an_entry_with_all_that_it_says_of_itself() -> None:
     thread = Thread("default", "t1", "ann", 0, 0)
     cell = StoredCell("c-1", thread, (), {"t-1": 1})
+    told = {"subject": "user", "category": "home", "happened": "", "lapses": write_time(9 * DAY)}
     draft = Draft(
-        "facts", "Ann rents.", "Ann rents.", DAY, ("t-1", "t-9"), "user", category="home",
-        happened="2026-05", until=9 * DAY, replaces=("fa-1",), ends=("fa-2",),
-    )  # fmt: skip
-    plan = Draft("foresight", "A trip.", "A trip.", DAY, ("t-1",), about=(3 * DAY, 10 * DAY))
-    origin = Origin("default", OWNER, "facts", "qwen", cell)
-    made, planned = proposals_of([draft, plan], origin)
+        "facts", "Ann rents.", "Ann rents.", DAY, ("t-1", "t-9"), told, replaces=("fa-1",), ends=("fa-2",)
+    )
+    (made,) = proposals_of([draft], Origin("default", OWNER, "facts", "qwen", cell))
     assert (made.replaces, made.ends) == (("fa-1",), ("fa-2",))
     assert made.known.entry.sources == ("threads/t1/0001#^t-1",)
     assert made.known.entry.extra == {
         "subject": "user",
         "category": "home",
-        "happened": "2026-05",
         "lapses": write_time(9 * DAY),
         "cell": "c-1",
     }
-    assert planned.known.ends == 10 * DAY
 
 
 def test_what_a_cell_no_longer_says_goes() -> None:
