@@ -89,7 +89,7 @@ class Fragile(LanceIndex):
 
     def describe(self, generation: Generation) -> None:
         """As another version of the program would have written it."""
-        self._files.describe(generation)
+        self._describe(generation)
 
     def _refuse(self, owner: str, owners: set[str]) -> None:
         if owner in owners:

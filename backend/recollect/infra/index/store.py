@@ -2,28 +2,32 @@
 
 import asyncio
 import hashlib
+import json
 import logging
+import os
+import shutil
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Collection, Hashable, Iterator, Sequence
+from collections.abc import Callable, Collection, Hashable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 from weakref import WeakValueDictionary
 
-import numpy as np
-
 from recollect.domain.forgetting import StoredVersion
 from recollect.domain.recall.rows import Generation, IndexRow, StoredRows, Vectors
 from recollect.errors import IndexUnavailable
 from recollect.failpoints import FailPoints
-from recollect.infra.index.generations import GenerationFiles, Upkeep
+from recollect.infra.vault_read import sync
 
 if TYPE_CHECKING:
     from recollect.infra.index.tables import OwnerTable
 
-
+_LIVE = "live.json"
+_DESCRIPTION = "generation.json"
 _THREADS = 4
 _log = logging.getLogger("recollect.index")
 T = TypeVar("T")
@@ -80,28 +84,27 @@ def table_name(owner: str) -> str:
 
 
 class LanceIndex:
-    """Searchable rows, by generation and owner, in a folder that no other process uses. LanceDB is imported, in a worker thread, on first use.
+    """Searchable rows, by generation and owner, in a folder that no other process uses: `<name>/generation.json` and a
+    table per owner for each generation, and `live.json`. LanceDB is imported, in a worker thread, on first use.
 
     Calls for one owner run one after another; those for different owners beside each other.
     """
 
     def __init__(self, folder: Path, *, fail_points: FailPoints | None = None) -> None:
+        self._folder = folder
         self._fail_points = fail_points or FailPoints()
-        self._files = GenerationFiles(folder, self._fail_points)
         self._lanes = Lanes()
-        self._upkeep = Upkeep()
+        self.compaction_failures = 0
+        """Since the start."""
+        self._uncompacted: dict[Path, str] = {}
+        """Tables that wait for a compaction that succeeds, and why the last one failed."""
         self._tables: OrderedDict[tuple[str, str], OwnerTable] = OrderedDict()
         self._tables_lock = threading.Lock()
 
     @property
-    def compaction_failures(self) -> int:
-        """Since the start."""
-        return self._upkeep.failures
-
-    @property
     def last_problem(self) -> str | None:
         """Why compaction failed; None once it succeeded wherever it had failed."""
-        return self._upkeep.last_problem
+        return next(reversed(list(self._uncompacted.values())), None)
 
     async def close(self) -> None:
         """Return when all that was begun is done. The index can be used again afterwards."""
@@ -110,44 +113,92 @@ class LanceIndex:
 
     async def live(self) -> Generation | None:
         """None where none is live or what is there is damaged; the log says which."""
-        return await self._on_files(self._files.live)
+
+        def found() -> Generation | None:
+            name = self._live_name()
+            generation = None if name is None else self._read(name)
+            if name is not None and generation is None:
+                _log.warning("the live index generation %s is missing or damaged", name)
+            return generation
+
+        return await self._on_files(found)
 
     async def generations(self) -> list[Generation]:
         """All there are, what killed rebuilds left included: where no more is known of one, its format is 0."""
-        return await self._on_files(self._files.list_all)
+
+        def listed() -> list[Generation]:
+            folders = self._folder.iterdir() if self._folder.is_dir() else ()
+            names = sorted(path.name for path in folders if path.is_dir() and _is_name(path.name))
+            return [self._read(name) or Generation(name, format=0) for name in names]
+
+        return await self._on_files(listed)
 
     async def create(self, generation: Generation) -> None:
         """A generation without rows, not live. The same again changes nothing; a name that is taken: ValueError."""
-        await self._on_files(lambda: self._files.create(generation))
+
+        def created() -> None:
+            if self._read(generation.name) not in (None, generation):
+                raise ValueError(f"there is another generation {generation.name!r}")
+            self._describe(generation)
+
+        await self._on_files(created)
 
     async def adopt_model(self, generation: str, model: str, dimensions: int) -> Generation:
         """Record whose vectors these are. ValueError where the generation has another model's."""
-        return await self._on_files(lambda: self._adopt(generation, model, dimensions))
 
-    def _adopt(self, name: str, model: str, dimensions: int) -> Generation:
-        there = self._known(name)
-        adopted = Generation(name, there.format, model, dimensions)
-        if dimensions < 1 or (there.model is not None and there != adopted):
-            raise ValueError(f"the index holds {there.dimensions}-dimensional vectors of {there.model!r}")
-        self._files.describe(adopted)
-        return adopted
+        def adopted() -> Generation:
+            there = self._known(generation)
+            made = Generation(generation, there.format, model, dimensions)
+            if dimensions < 1 or (there.model is not None and there != made):
+                raise ValueError(f"the index holds {there.dimensions}-dimensional vectors of {there.model!r}")
+            self._describe(made)
+            return made
+
+        return await self._on_files(adopted)
 
     async def promote(self, generation: str) -> None:
         """Make it the live one, in one step. ValueError where there is none of that name."""
-        await self._on_files(lambda: self._files.promote(generation))
+
+        def promoted() -> None:
+            if self._read(generation) is None:
+                raise ValueError(f"there is no generation {generation!r}")
+            self._fail_points.reach("index.promoting")
+            _replace(self._folder / _LIVE, {"generation": generation})
+            self._fail_points.reach("index.promoted")
+
+        await self._on_files(promoted)
 
     async def discard(self, generation: str) -> None:
         """Remove it with all its rows; one that is gone is fine, the live one a ValueError."""
-        await self._on_files(lambda: self._files.begin_discard(generation))
+        folder = self._path(generation)
+
+        def hidden() -> None:
+            """From here on nothing takes it for a generation that can be used."""
+            if self._live_name() == generation:
+                raise ValueError("the live generation cannot be discarded")
+            (folder / _DESCRIPTION).unlink(missing_ok=True)
+
+        def removed() -> None:
+            if folder.is_dir():
+                shutil.rmtree(folder)
+                sync(self._folder)
+
+        await self._on_files(hidden)
         await self._lanes.quiet(lambda lane: isinstance(lane, tuple) and lane[0] == generation)
         self._forget_tables(lambda key: key[0] == generation)
-        await self._on_files(lambda: self._files.finish_discard(generation))
-        self._upkeep.discarded(self._files.path(generation))
+        await self._on_files(removed)
+        for table in [table for table in self._uncompacted if table.parent == folder]:
+            self._compacted(table)
 
     async def owners(self, generation: str) -> list[str]:
         """All who have rows, sorted."""
-        names = await self._on_files(lambda: self._table_names(generation))
-        found = [await self._on_table(generation, name, lambda _, table: table.owner()) for name in names]
+
+        def names() -> list[str]:
+            self._known(generation)
+            return sorted(path.stem for path in self._path(generation).glob(f"{_TABLE_PREFIX}*.lance"))
+
+        tables = await self._on_files(names)
+        found = [await self._on_table(generation, name, lambda _, table: table.owner()) for name in tables]
         return sorted(owner for owner in found if owner is not None)
 
     async def load(self, generation: str, owner: str) -> StoredRows:
@@ -188,7 +239,7 @@ class LanceIndex:
         await self._on_table(
             generation,
             table_name(owner),
-            lambda known, table: table.set_vectors(row_ids, _checked(row_ids, vectors, known)),
+            lambda known, table: table.set_vectors(row_ids, vectors, known.dimensions),
         )
 
     async def remove(self, generation: str, owner: str, row_ids: Sequence[str]) -> None:
@@ -205,14 +256,30 @@ class LanceIndex:
 
     async def size(self) -> tuple[int, int]:
         """Files and bytes, of all generations together."""
-        return await self._on_files(self._files.size)
+
+        def counted() -> tuple[int, int]:
+            files = total = 0
+            for folder, _, names in os.walk(self._folder):  # Passes over folders that are gone by now.
+                for name in names:
+                    with suppress(FileNotFoundError):  # Compaction was faster.
+                        total += Path(folder, name).stat().st_size
+                        files += 1
+            return files, total
+
+        return await self._on_files(counted)
 
     async def all_versions(self) -> list[StoredVersion]:
         """Every version of every table: ids alone, without texts. Raises IndexUnavailable where one cannot be read."""
-        paths = await asyncio.to_thread(lambda: sorted(self._files.folder.glob("*/*.lance")))
+
+        def versions(path: Path) -> list[StoredVersion]:
+            from recollect.infra.index.tables import versions_of
+
+            return versions_of(path) if path.exists() else []  # Dropped since the folder was listed.
+
+        paths = await asyncio.to_thread(lambda: sorted(self._folder.glob("*/*.lance")))
         found: list[StoredVersion] = []
         for path in paths:
-            found += await self._lanes.run((path.parent.name, path.stem), partial(_versions, path))
+            found += await self._lanes.run((path.parent.name, path.stem), partial(versions, path))
         return found
 
     async def _on_files(self, work: Callable[[], T]) -> T:
@@ -229,17 +296,43 @@ class LanceIndex:
             (generation, name), lambda: work(self._known(generation), self._table(generation, name))
         )
 
+    def _path(self, name: str) -> Path:
+        if not _is_name(name):
+            raise ValueError(f"{name!r} cannot be the name of a generation")
+        return self._folder / name
+
+    def _read(self, name: str) -> Generation | None:
+        """None where there is no such generation, or its description is damaged."""
+        described = _read_object(self._path(name) / _DESCRIPTION)
+        if described is None or described.get("name") != name:
+            return None
+        try:
+            model = None if described["model"] is None else str(described["model"])
+            return Generation(name, int(described["format"]), model, int(described["dimensions"]))
+        except (KeyError, TypeError, ValueError) as error:
+            _log.warning("the description of index generation %s is damaged: %r", name, error)
+            return None
+
+    def _describe(self, generation: Generation) -> None:
+        folder = self._path(generation.name)
+        folder.mkdir(parents=True, exist_ok=True)
+        _replace(folder / _DESCRIPTION, asdict(generation))
+        sync(self._folder)
+
     def _known(self, name: str) -> Generation:
-        generation = self._files.read(name)
+        generation = self._read(name)
         if generation is None:
             raise IndexUnavailable("this generation of the index is gone, or damaged")
         return generation
 
-    def _table_names(self, generation: str) -> list[str]:
-        from recollect.infra.index.tables import SUFFIX
-
-        self._known(generation)
-        return sorted(path.stem for path in self._files.path(generation).glob(f"{_TABLE_PREFIX}*{SUFFIX}"))
+    def _live_name(self) -> str | None:
+        live = _read_object(self._folder / _LIVE)
+        name = None if live is None else live.get("generation")
+        if isinstance(name, str) and _is_name(name):
+            return name
+        if live is not None:
+            _log.warning("%s names no generation", _LIVE)
+        return None
 
     def _table(self, generation: str, name: str) -> "OwnerTable":
         """Of very many owners only the last used stay open."""
@@ -248,12 +341,20 @@ class LanceIndex:
         key = (generation, name)
         with self._tables_lock:
             table = self._tables.pop(key, None) or OwnerTable(
-                self._files.path(generation), name, self._fail_points, self._upkeep
+                self._path(generation), name, self._fail_points, self._compacted
             )
             self._tables[key] = table
             if len(self._tables) > _OPEN_TABLES:
                 self._tables.popitem(last=False)
             return table
+
+    def _compacted(self, table: Path, error: BaseException | None = None) -> None:
+        """It succeeded, or was not needed, unless there is an error."""
+        self._uncompacted.pop(table, None)
+        if error is not None:
+            self.compaction_failures += 1
+            self._uncompacted[table] = f"the index could not be compacted: {type(error).__name__}"
+            _log.warning("a table of the index could not be compacted: %s", error)
 
     def _forget_tables(self, chosen: Callable[[tuple[str, str]], bool]) -> None:
         with self._tables_lock:
@@ -261,36 +362,31 @@ class LanceIndex:
                 del self._tables[key]
 
 
-def _checked(row_ids: Sequence[str], vectors: Vectors, generation: Generation) -> Vectors:
-    expected = (len(row_ids), generation.dimensions)
-    if generation.dimensions == 0 or vectors.shape != expected:
-        raise ValueError(f"vectors of shape {vectors.shape} where {expected} are expected")
-    if not np.isfinite(vectors).all():
-        raise ValueError("a vector holds what is no number")
-    return vectors
+def _is_name(name: str) -> bool:
+    return name == Path(name).name and name != "" and not name.startswith(".")
 
 
-def _versions(path: Path) -> list[StoredVersion]:
-    if not path.exists():  # Dropped since the folder was listed.
-        return []
+def _read_object(path: Path) -> dict[str, Any] | None:
+    """None where the file is missing, unreadable or no JSON object; all but the first is logged."""
     try:
-        return list(_versions_of(path))
-    except BaseException as error:  # A panic of LanceDB's is no Exception.
-        _log.warning("a version of a table of the index cannot be read: %s", error)
-        raise IndexUnavailable("an old version of the index cannot be read; the log says why") from error
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except (OSError, ValueError) as error:
+        _log.warning("%s cannot be read: %s", path.name, error)
+        return None
+    if isinstance(found, dict):
+        return found
+    _log.warning("%s is damaged", path.name)
+    return None
 
 
-def _versions_of(path: Path) -> Iterator[StoredVersion]:
-    import lancedb
-
-    table: Any = lancedb.connect(path.parent).open_table(path.stem)
-    for version in table.list_versions():
-        table.checkout(version["version"])
-        read = table.search().select(["row_id", "owner", "sources"]).to_arrow()
-        owners = read["owner"].to_pylist()
-        rows = zip(read["row_id"].to_pylist(), read["sources"].to_pylist(), strict=True)
-        yield StoredVersion(
-            path.parent.name,
-            owners[0] if owners else "",
-            tuple((row_id, tuple(sources or ())) for row_id, sources in rows),
-        )
+def _replace(path: Path, content: dict[str, Any]) -> None:
+    """All or nothing, durable when this returns."""
+    beside = path.with_name(f"{path.name}.tmp")
+    with beside.open("w", encoding="utf-8") as file:
+        json.dump(content, file)
+        file.flush()
+        os.fsync(file.fileno())
+    beside.replace(path)
+    sync(path.parent)

@@ -4,7 +4,7 @@ import json
 import logging
 import os
 import shutil
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
 from pathlib import Path
@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from recollect.domain.forgetting import StoredVersion
 from recollect.domain.recall.rows import IndexRow, StoredRows, Vectors
 from recollect.errors import IndexUnavailable
 from recollect.failpoints import FailPoints
@@ -29,7 +30,6 @@ from recollect.infra.index.columns import (
     with_vectors,
     without_vectors,
 )
-from recollect.infra.index.generations import Upkeep
 from recollect.infra.vault_read import sync
 
 SUFFIX: Final = ".lance"
@@ -53,11 +53,14 @@ class OwnerTable:
     LanceDB never syncs what it writes, so this does.
     """
 
-    def __init__(self, folder: Path, name: str, fail_points: FailPoints, upkeep: Upkeep) -> None:
+    def __init__(
+        self, folder: Path, name: str, fail_points: FailPoints, compacted: Callable[..., None]
+    ) -> None:
+        """`compacted` is told the folder of the table, and the error where it could not be compacted."""
         self._folder = folder
         self._name = name
         self._fail_points = fail_points
-        self._upkeep = upkeep
+        self._compacted = compacted
         self._path = folder / f"{name}{SUFFIX}"
         self._being_made = folder / f"new_{name}{SUFFIX}"
         self._being_dropped = folder / f"dropped_{name}"
@@ -72,11 +75,8 @@ class OwnerTable:
         with self._guarded("read"):
             table = self._open()
             if table is None:
-                return StoredRows(vectors=np.zeros((0, dimensions), np.float32))
-            read = table.to_arrow()
-            _refuse_strange_rows(read, owner)
-            stored = stored_rows(read, dimensions)
-        del read
+                return _no_rows(dimensions)
+            stored = _checked_rows(table.to_arrow(), owner, dimensions)
         return_free_memory()
         return stored
 
@@ -88,15 +88,14 @@ class OwnerTable:
             table = self._open()
             chosen = [*_filters(sorted(paths), "path"), *_filters(sorted(row_ids))]
             if table is None or not chosen:
-                return StoredRows(vectors=np.zeros((0, dimensions), np.float32))
+                return _no_rows(dimensions)
             found = pa.concat_tables(table.search().where(each).to_arrow() for each in chosen)
             if len(chosen) > 1:
                 first = {
                     row_id: place for place, row_id in reversed([*enumerate(found["row_id"].to_pylist())])
                 }
                 found = found.take(pa.array(sorted(first.values()), pa.int64()))
-            _refuse_strange_rows(found, owner)
-            return stored_rows(found, dimensions)
+            return _checked_rows(found, owner, dimensions)
 
     def count(self, owner: str) -> int:
         """How many rows there are; checked as `load` does, without reading the texts."""
@@ -128,7 +127,13 @@ class OwnerTable:
                 self._merge(without_vectors(new, dimensions if self._has_vectors() else 0), insert=True)
             self._written()
 
-    def set_vectors(self, row_ids: Sequence[str], vectors: Vectors) -> None:
+    def set_vectors(self, row_ids: Sequence[str], vectors: Vectors, dimensions: int) -> None:
+        if dimensions == 0 or vectors.shape != (len(row_ids), dimensions):
+            raise ValueError(
+                f"vectors of shape {vectors.shape} where {(len(row_ids), dimensions)} are expected"
+            )
+        if not np.isfinite(vectors).all():
+            raise ValueError("a vector holds what is no number")
         with self._guarded("written"):
             table = self._open()
             if table is None:
@@ -166,7 +171,7 @@ class OwnerTable:
                 self._path.rename(self._being_dropped)
                 sync(self._folder)
                 self._remove_leftovers()
-            self._upkeep.succeeded(self._path)
+            self._compacted(self._path)
 
     def compact(self) -> None:
         """Leave one version, with nothing of what was removed or replaced."""
@@ -182,7 +187,7 @@ class OwnerTable:
                     table.add(table.search().to_batches(), mode="overwrite", on_bad_vectors="null")
                     self._optimize()
             except BaseException as error:
-                self._upkeep.failed(self._path, error)
+                self._compacted(self._path, error)
                 raise
 
     @contextmanager
@@ -256,7 +261,7 @@ class OwnerTable:
             try:
                 self._optimize()
             except BaseException as error:  # noqa: BLE001 - the write is done; this is counted, and tried again
-                self._upkeep.failed(self._path, error)
+                self._compacted(self._path, error)
                 self._table = None
                 self._compact_above = files + _FILES_BEFORE_RETRY
 
@@ -272,7 +277,7 @@ class OwnerTable:
         self._sync_new_files()
         self._fail_points.reach("index.compacted")
         self._compact_above = 0
-        self._upkeep.succeeded(self._path)
+        self._compacted(self._path)
         return_free_memory()
 
     def _recreate(self) -> None:
@@ -303,6 +308,37 @@ class OwnerTable:
     def _files_in(self, folder: str, suffix: str = "") -> list[Path]:
         path = self._path / folder
         return [file for file in path.iterdir() if file.name.endswith(suffix)] if path.is_dir() else []
+
+
+def versions_of(path: Path) -> list[StoredVersion]:
+    """Every version of a table. Raises IndexUnavailable where one cannot be read."""
+    try:
+        table: Any = lancedb.connect(path.parent).open_table(path.stem)
+        return [_version(path, table, each["version"]) for each in table.list_versions()]
+    except BaseException as error:  # A panic of LanceDB's is no Exception.
+        _log.warning("a version of a table of the index cannot be read: %s", error)
+        raise IndexUnavailable("an old version of the index cannot be read; the log says why") from error
+
+
+def _version(path: Path, table: Any, number: int) -> StoredVersion:
+    table.checkout(number)
+    read = table.search().select(["row_id", "owner", "sources"]).to_arrow()
+    owners = read["owner"].to_pylist()
+    rows = zip(read["row_id"].to_pylist(), read["sources"].to_pylist(), strict=True)
+    return StoredVersion(
+        path.parent.name,
+        owners[0] if owners else "",
+        tuple((row_id, tuple(sources or ())) for row_id, sources in rows),
+    )
+
+
+def _no_rows(dimensions: int) -> StoredRows:
+    return StoredRows(vectors=np.zeros((0, dimensions), np.float32))
+
+
+def _checked_rows(read: pa.Table, owner: str, dimensions: int) -> StoredRows:
+    _refuse_strange_rows(read, owner)
+    return stored_rows(read, dimensions)
 
 
 def _refuse_strange_rows(read: pa.Table, owner: str) -> None:
