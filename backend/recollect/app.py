@@ -30,10 +30,8 @@ from recollect.errors import HomeUnusable, StorageUnavailable
 from recollect.infra.job_engine import Handler
 from recollect.infra.journal.forgotten_proof import SqlForgottenProof
 from recollect.infra.upgrade_copies import UpgradeCopies
-from recollect.service.chat.cached_prefix import LivePrefixes
-from recollect.service.chat.followups import Summariser, Titles
+from recollect.service.chat.followups import LivePrefixes, SkillWork, Summariser, Titles
 from recollect.service.chat.history_matching import HistoryMatching
-from recollect.service.chat.post_turn_jobs import SkillWork
 from recollect.service.chat.turn import Chat
 from recollect.service.coordination import Clock, now_ms
 from recollect.service.forget.proof import ForgottenVerifier
@@ -200,7 +198,7 @@ class App(Assembly):
             self.tuning,
             self.entry_store,
         )
-        turns = SkillWork(cases.from_turns, self.chats.record_receipt)
+        turns = SkillWork(cases.from_turns, self.chats)
         return {STRATEGY: work.handle, SKILLS: turns.handle}
 
     def _purges(self) -> Purges:

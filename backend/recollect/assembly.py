@@ -43,9 +43,9 @@ from recollect.service.access.audit import AuditLog
 from recollect.service.access.keys import KeyUses
 from recollect.service.access.quotas import DiskUse, Quotas
 from recollect.service.chat.always_on_memories import AlwaysOnMemories, QuerySimilarity
+from recollect.service.chat.answer import Patience
 from recollect.service.chat.context import RecallSource
 from recollect.service.chat.context_builder import PromptMaker
-from recollect.service.chat.receive_stream import Patience
 from recollect.service.chat.rewrite import Rewriter
 from recollect.service.chat.sources import Sources
 from recollect.service.chat.stream import LiveTurns

@@ -36,7 +36,7 @@ from recollect.infra.backends.port import Backend
 from recollect.service.chat.always_on_memories import AlwaysOnMemories, QuerySimilarity
 from recollect.service.chat.context import RecallSource
 from recollect.service.chat.context_builder import PromptMaker
-from recollect.service.chat.epoch import Wanted
+from recollect.service.chat.epoch import Draft
 from recollect.service.chat.rewrite import Rewriter
 from recollect.service.chat.sources import Sources
 from recollect.service.coordination import no_progress
@@ -249,18 +249,19 @@ class GivenAnswers:
     async def ask(self, text: str, answer: str) -> Block:
         place = len(self._path) + 1
         said, told = self._turn(place, "user", text), self._turn(place + 1, "assistant", answer)
-        wanted = Wanted(
-            Accepted(self._thread, (said,), (told,)),
-            cast("Backend", self),
-            self._facts,
-            model=None,
-            instructions=(),
-            max_turns=ChatSettings().max_turns,
-            max_tokens=None,
-            now=self._now,
+        sent = await self._prompts.prepare(
+            Draft(
+                accepted=Accepted(self._thread, (said,), (told,)),
+                conversation=ChatState(self._thread, 0, self._epoch, tuple(self._path), (), self._last),
+                backend=cast("Backend", self),
+                facts=self._facts,
+                model=None,
+                instructions=(),
+                max_turns=ChatSettings().max_turns,
+                max_tokens=None,
+                now=self._now,
+            )
         )
-        conversation = ChatState(self._thread, 0, self._epoch, tuple(self._path), (), self._last)
-        sent = (await self._prompts.prepare(wanted, conversation)).sent
         recalled = sent.detail["recall"]["memories"]
         if sent.detail["recall"]["left_out"]:
             raise StorageUnavailable(str(sent.detail["recall"]["left_out"]))

@@ -15,6 +15,11 @@ def thread_key(thread: ThreadRef) -> str:
     return _sha256(thread)[:32]
 
 
+def session_of(thread: ThreadRef) -> str:
+    """Names a thread to a backend's cache: the same for its whole life, another for every thread of every space."""
+    return f"recollect-{thread_key(thread)}"
+
+
 @lru_cache(maxsize=10_000)
 def key_within_user(space: str, thread_id: str) -> str:
     """Names a thread among those of its user: in tombstones, their files, and rows of the index.

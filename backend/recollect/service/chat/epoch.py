@@ -23,16 +23,16 @@ from recollect.domain.sources import Source, without_sources
 from recollect.errors import TooLarge
 from recollect.infra.backends.port import Backend
 from recollect.service.chat.followups import digest_of_turns
-from recollect.service.chat.post_turn_jobs import Leaving
 from recollect.service.chat.rewrite import Rewritten
 from recollect.service.models.llama_slots import wants_thread_tag
 
 
-@dataclass(frozen=True, slots=True)
-class Wanted:
-    """What the prompt is made for, settled before it is made."""
+@dataclass(slots=True)
+class Draft:
+    """A prompt: what it is made for, what it is made of, and its parts while they are decided on."""
 
     accepted: Accepted
+    conversation: Conversation
     backend: Backend
     facts: BackendFacts
     model: str | None
@@ -46,35 +46,33 @@ class Wanted:
     """What the links of a turn lead to, by its id, where they were fetched now."""
     has_tools: bool = False
     """The model can call tools, or works for an agent: then it is told which skills there are."""
+    window: Window = field(init=False)
+    epoch: Epoch = field(init=False)
+    opens_epoch: bool = field(init=False)
+    history: tuple[SentTurn, ...] = field(init=False)
+    """The turns before the new ones that the prompt holds."""
+    block: ContextBlock | None = field(init=False, default=None)
+    block_place: int | None = field(init=False, default=None)
+    rewritten: Rewritten | None = field(init=False, default=None)
+    notes: JsonObject = field(init=False, default_factory=dict)
+    messages: list[JsonObject] = field(init=False, default_factory=list)
+    """The prompt, once it is ready."""
+    leaving: JsonObject | None = field(init=False, default=None)
+    """For the summary of what will leave at the end of the epoch, where that is near."""
 
+    def __post_init__(self) -> None:
+        """Continue the epoch, or open a new one if anything earlier in the prompt has changed.
 
-@dataclass(slots=True)
-class Draft:
-    """A prompt's parts while they are decided on."""
-
-    wanted: Wanted
-    conversation: Conversation
-    window: Window
-    instructions: Instructions
-    epoch: Epoch
-    history: tuple[SentTurn, ...]
-    opens_epoch: bool
-    block: ContextBlock | None = None
-    block_place: int | None = None
-    rewritten: Rewritten | None = None
-    notes: JsonObject = field(default_factory=dict)
-
-    @classmethod
-    def begin(cls, wanted: Wanted, conversation: Conversation) -> "Draft":
-        """Continue the epoch, or open a new one if anything earlier in the prompt has changed."""
-        window = _window(wanted)
-        instructions = _instructions(wanted, conversation)
-        digest = hashlib.sha256(instructions.system_message().encode()).hexdigest()
-        cache = f"{wanted.backend.name}/{wanted.model or ''}"
-        epoch = conversation.epoch
+        Raises TooLarge where the context has no room for the answer alone.
+        """
+        self.window = _window(self.max_turns, self.max_tokens, self.facts.context_tokens)
+        conversation, epoch = self.conversation, self.conversation.epoch
+        digest = hashlib.sha256(self._system().system_message().encode()).hexdigest()
+        cache = f"{self.backend.name}/{self.model or ''}"
         reason = _reason_to_end(conversation, digest, cache)
-        path, left_out = _without_unsendable(conversation.path, window)
-        notes: JsonObject = {"never_sent": left_out} if left_out else {}
+        path, left_out = _without_unsendable(conversation.path, self.window)
+        if left_out:
+            self.notes["never_sent"] = left_out
         # A branch that leaves before the epoch began has a past of its own, and the epoch's summary is not of it.
         through = epoch is not None and any(
             each.position == epoch.first_position for each in conversation.path
@@ -82,11 +80,11 @@ class Draft:
         history = path
         if epoch is not None and (through or reason is None):
             history = _since(path, epoch.first_position)
-        opens = epoch is None or reason is not None
+        self.opens_epoch = epoch is None or reason is not None
         if epoch is None or reason is not None:
             epoch = Epoch(
                 number=epoch.number + 1 if epoch else 1,
-                first_position=history[0].position if history else first_new(wanted.accepted),
+                first_position=history[0].position if history else self.first_new,
                 reason=reason or "the conversation begins",
                 system_digest=digest,
                 backend=cache,
@@ -94,20 +92,43 @@ class Draft:
                 summary=epoch.summary if epoch is not None and through else None,
                 blocks_from=epoch.blocks_from if epoch is not None else 0,
             )
+        self.epoch = epoch
         # What is answered again is sent as it was, with its own block.
-        kept = history[-1].position if history and not wanted.accepted.turns else None
-        history = _without_blocks(history, epoch.blocks_from, kept)
-        return cls(wanted, conversation, window, instructions, epoch, history, opens, notes=notes)
+        kept = history[-1].position if history and not self.accepted.turns else None
+        self.history = _without_blocks(history, epoch.blocks_from, kept)
+
+    def _system(self) -> Instructions:
+        tag = thread_key(self.conversation.thread.ref)[:8] if wants_thread_tag(self.facts) else None
+        return Instructions((*self.instructions, *self.conversation.system_texts), tag)
+
+    @property
+    def first_new(self) -> int:
+        """Where the turns begin that were never sent before."""
+        return place_of(self.accepted.turns[0] if self.accepted.turns else self.accepted.answers[0])
+
+    @property
+    def is_first_answer(self) -> bool:
+        """The thread holds no other answer in words."""
+        return not any(
+            each.turn.role == "assistant" and each.turn.status == "complete" and each.turn.content
+            for each in self.conversation.path
+        )
+
+    @property
+    def answer_limit(self) -> int | None:
+        """The most tokens that the answer may have; None where that is the model's business."""
+        context = self.facts.context_tokens
+        return self.max_tokens or (answer_tokens(None, context) if context else None)
 
     def build(self) -> Prompt:
         last = self.conversation.last_prompt
         return build_contextual_messages(
-            self.instructions,
+            self._system(),
             self.history,
-            self.wanted.accepted.turns,
+            self.accepted.turns,
             block=self.block,
             summary=self.epoch.summary,
-            merge_roles=self.wanted.facts.alternating_roles,
+            merge_roles=self.facts.alternating_roles,
             sent=0 if last is None else sum(each.position <= last.position for each in self.history),
         )
 
@@ -128,7 +149,7 @@ class Draft:
         The prefix changes, so the blocks of earlier turns leave too. False where no turn can leave. The words that set
         off a chain of tool calls stay, though the chain is cut.
         """
-        new = self.wanted.accepted.turns
+        new = self.accepted.turns
         turns = [*(each.turn for each in self.history), *new]
         each_tokens = shares(turns, tokens)
         cut, summary = half(turns, each_tokens, window), None
@@ -139,7 +160,7 @@ class Draft:
             if place and fits and digest_of_turns(turns[:place]) == ready.digest:
                 cut, summary = place, ready.text
         kept = self.history[cut:]
-        first = kept[0].position if kept else first_new(self.wanted.accepted)
+        first = kept[0].position if kept else self.first_new
         if kept or not any(turn.role == "user" for turn in new):
             kept = _since(self.history, first)
         if len(kept) == len(self.history):
@@ -179,33 +200,32 @@ class Draft:
 
     def _newest_words(self) -> int:
         """Where the user's newest words stand."""
-        turns = (*self.wanted.accepted.turns[::-1], *(each.turn for each in reversed(self.history)))
+        turns = (*self.accepted.turns[::-1], *(each.turn for each in reversed(self.history)))
         newest = next((turn for turn in turns if turn.role == "user"), None)
-        return first_new(self.wanted.accepted) if newest is None else place_of(newest)
+        return self.first_new if newest is None else place_of(newest)
 
     def block_texts(self) -> list[str]:
         """Of all blocks that the prompt holds, without the sources in them."""
         earlier = [each.block for each in self.history if each.position != self.block_place]
         return [without_sources(block.text) for block in (*earlier, self.block) if block is not None]
 
-    def leaving(self, tokens: int) -> Leaving | None:
-        """What will leave at the end of the epoch, where that is near."""
+    def plan_leaving(self, tokens: int) -> None:
+        """Say what will leave at the end of the epoch, where that is near and not summed up yet."""
         turns = [each.turn for each in self.history]
-        if not self.window.is_nearly_over(len(turns) + len(self.wanted.accepted.turns) + 1, tokens):
-            return None
+        if not self.window.is_nearly_over(len(turns) + len(self.accepted.turns) + 1, tokens):
+            return
         cut = planned_cut(turns, shares(turns, tokens), self.window)
         if cut is None:
-            return None
-        place = self.history[cut].position
-        ready = self.conversation.summary
-        if ready is not None and ready.cut == place and not self.opens_epoch:
-            return None
-        return Leaving(self.epoch.number, place, tuple(each.position for each in self.history[:cut]))
+            return
+        place, ready = self.history[cut].position, self.conversation.summary
+        if ready is None or ready.cut != place or self.opens_epoch:
+            places = [each.position for each in self.history[:cut]]
+            self.leaving = {"epoch": self.epoch.number, "cut": place, "places": places}
 
     def words(self) -> Turn | None:
         """The user turn that needs a new context block: the newest one, or an old one whose answer never came."""
-        if self.wanted.accepted.turns:
-            return next((turn for turn in reversed(self.wanted.accepted.turns) if turn.role == "user"), None)
+        if self.accepted.turns:
+            return next((turn for turn in reversed(self.accepted.turns) if turn.role == "user"), None)
         last = next((each for each in reversed(self.history) if _shows(each.turn)), None)
         if last is None or last.turn.role != "user":
             return None
@@ -215,28 +235,16 @@ class Draft:
         return None if last.block is not None and answered else last.turn
 
 
-def first_new(accepted: Accepted) -> int:
-    """Where the turns begin that were never sent before."""
-    return place_of(accepted.turns[0] if accepted.turns else accepted.answers[0])
-
-
-def _instructions(wanted: Wanted, conversation: Conversation) -> Instructions:
-    thread = conversation.thread
-    tag = thread_key(thread.ref)[:8] if wants_thread_tag(wanted.facts) else None
-    return Instructions((*wanted.instructions, *conversation.system_texts), tag)
-
-
-def _window(wanted: Wanted) -> Window:
-    context = wanted.facts.context_tokens
+def _window(max_turns: int, max_tokens: int | None, context: int | None) -> Window:
     if context is None:
-        return Window(wanted.max_turns)
-    if wanted.max_tokens is not None and wanted.max_tokens >= context:
+        return Window(max_turns)
+    if max_tokens is not None and max_tokens >= context:
         raise TooLarge(
-            f"max_tokens: {wanted.max_tokens} tokens are asked for the answer, and the model's context holds {context} "
+            f"max_tokens: {max_tokens} tokens are asked for the answer, and the model's context holds {context} "
             "in all",
             field="max_tokens",
         )
-    return Window(wanted.max_turns, max(1, context - answer_tokens(wanted.max_tokens, context)))
+    return Window(max_turns, max(1, context - answer_tokens(max_tokens, context)))
 
 
 def _reason_to_end(conversation: Conversation, digest: str, cache: str) -> str | None:

@@ -1,4 +1,4 @@
-"""After a turn: a title for a new thread, and a summary of what leaves the window."""
+"""After a turn: which jobs follow it, a title for a new thread, a summary of what leaves the window."""
 
 import asyncio
 import hashlib
@@ -10,16 +10,60 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from recollect.domain.identity import place_of, turn_digest
-from recollect.domain.job import Job
+from recollect.domain.extraction.draft import StoredCell
+from recollect.domain.identity import place_of, session_of, thread_key, turn_digest
+from recollect.domain.job import SKILLS, SUMMARY, TITLE, Job, JobSpec, cells_lane, chat_lane
 from recollect.domain.llm import DATA_LINE, quotable, quoted, quoted_lines
-from recollect.domain.model import JsonObject, ThreadRef, Turn
+from recollect.domain.model import JsonObject, Thread, ThreadRef, Turn
 from recollect.errors import ModelUnavailable
+from recollect.infra.backends.configured import Backends
+from recollect.infra.backends.dialect import guess_tokens
 from recollect.infra.journal.chats import SqlChatStore
 from recollect.infra.journal.files import SqlTranscriptStore
 from recollect.infra.journal.threads import SqlThreadStore
 from recollect.infra.secrets import mask_secrets, mask_turns
 from recollect.service.models.background import Answer, BackgroundModel, ChatPrefix
+from recollect.service.models.choice import ThreadModels
+from recollect.service.vault.images import Images
+
+ENOUGH_ROUNDS = 2
+ENOUGH_TOOL_CALLS = 2
+
+
+def run_post_response_tasks(
+    thread: Thread,
+    said: Sequence[Turn],
+    *,
+    first_answer: bool = False,
+    extract_skills: bool = False,
+    auto_skills: bool = True,
+    leaving: JsonObject | None = None,
+) -> tuple[JobSpec, ...]:
+    """The jobs that follow a turn, besides memory's. Each runs once: it is queued in the transaction that stores the answer.
+
+    `said` goes from the last message of the user to the answer. `first_answer`: the thread has no other complete one.
+    `leaving`: the payload for a summary of what leaves the window.
+
+    Work on skills shares memory's lane and so runs behind it. Titles and summaries have a lane of their own, as
+    memory waits for pauses. Nothing follows a turn of an incognito thread.
+    """
+    if thread.incognito:
+        return ()
+    answer, key = said[-1], thread_key(thread.ref)
+    jobs: list[JobSpec] = []
+    if answer.status == "complete":
+        rounds = sum(turn.role == "assistant" for turn in said)
+        calls = sum(len(turn.tool_calls or ()) for turn in said)
+        if auto_skills and (extract_skills or rounds >= ENOUGH_ROUNDS or calls >= ENOUGH_TOOL_CALLS):
+            turns = {"turns": [turn.turn_id for turn in said]}
+            jobs.append(JobSpec(SKILLS, cells_lane(key), turns, dedupe=answer.turn_id))
+        if first_answer and answer.content and not thread.title:
+            exchange = {"turns": [said[0].turn_id, answer.turn_id]}
+            jobs.append(JobSpec(TITLE, chat_lane(key), exchange))
+    if leaving is not None:
+        jobs.append(JobSpec(SUMMARY, chat_lane(key), leaving, dedupe=f"{leaving['epoch']}:{leaving['cut']}"))
+    return tuple(jobs)
+
 
 MAX_TITLE = 60
 _log = logging.getLogger("recollect.titles")
@@ -269,3 +313,68 @@ def _whole_sentences(text: str) -> str:
     """Without the sentence that broke off, unless it is the only one."""
     ends = [found.end() for found in re.finditer(r"[.!?](?=\s)|[。\uff01\uff1f।]|\n", text)]
     return text[: ends[-1]].rstrip() if ends else f"{text.rstrip()}…"
+
+
+_ROOM_TOKENS = 3_000
+"""For an instruction and its answer, at least."""
+
+
+@dataclass(frozen=True, slots=True)
+class LivePrefixes:
+    """The part of a thread's prompt that a backend has cached, so that background work can append to it.
+
+    There is one where the backend that does the background work is the one that chats.
+    """
+
+    backends: Backends
+    models: ThreadModels
+    chats: SqlChatStore
+    threads: SqlThreadStore
+    images: Images
+
+    async def of_epoch(self, thread: ThreadRef, epoch: int) -> ChatPrefix | None:
+        """None where that epoch has ended."""
+        return await self._prefix(thread, await self._messages(thread, epoch=epoch))
+
+    async def holding(self, cell: StoredCell) -> ChatPrefix | None:
+        """None where some of the cell's turns are no longer in the prompt, or it is no longer in a cache nearby."""
+        thread = cell.thread.ref
+        chatting = await self.models.chatting(thread)
+        facts = await chatting.backend.facts()
+        if not facts.local:
+            return None
+        places = [place_of(turn) for turn in cell.turns]
+        messages = await self._messages(thread, holding=places)
+        if messages is None:
+            return None
+        tokens = sum(guess_tokens(str(message.get("content") or "")) + 8 for message in messages)
+        if facts.context_tokens is not None and tokens + _ROOM_TOKENS > facts.context_tokens:
+            return None
+        return await self._prefix(thread, messages)
+
+    async def _messages(
+        self, thread: ThreadRef, *, epoch: int | None = None, holding: Sequence[int] = ()
+    ) -> list[JsonObject] | None:
+        if self.backends.tasks is not self.backends.get():
+            return None
+        return await self.chats.live_prompt(thread, epoch, holding)
+
+    async def _prefix(self, thread: ThreadRef, messages: list[JsonObject] | None) -> ChatPrefix | None:
+        if messages is None:
+            return None
+        shown = await self.images.opened(thread.space, thread.user_id, messages)
+        return ChatPrefix(shown.messages, session_of(thread))
+
+
+@dataclass(frozen=True, slots=True)
+class SkillWork:
+    """The handler of skills jobs: works on the turns that a job names, and leaves a receipt with the answer's turn."""
+
+    strategy: Callable[[Job], Awaitable[JsonObject]]
+    chats: SqlChatStore
+
+    async def handle(self, job: Job) -> None:
+        turns = job.payload.get("turns") or ()
+        if job.thread is not None and turns:
+            told = await self.strategy(job)
+            await self.chats.record_receipt(job.thread, str(turns[-1]), SKILLS, told)

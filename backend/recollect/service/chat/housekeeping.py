@@ -1,28 +1,23 @@
 """What a chat app asks by itself (a title, tags, a query to search with): answered by the model, and kept nowhere."""
 
 import asyncio
-import logging
 import secrets
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from recollect.domain.access import Caller
 from recollect.domain.chat import Accepted, ChatRequest
-from recollect.domain.llm import ChatCall, Usage
+from recollect.domain.llm import ChatCall
 from recollect.domain.model import DEFAULT_USER, JsonObject, Thread, Turn
-from recollect.errors import RecollectError
 from recollect.infra.backends.configured import Backends
 from recollect.infra.journal.people import SqlPresetStore
-from recollect.service.chat.receive_stream import Outcome, Patience, stream_llm
+from recollect.service.chat.answer import STOPS_WITH_SERVER, ChatCalls, Outcome, as_recollect_error
 from recollect.service.chat.stream import LiveTurn
 from recollect.service.coordination import Clock
-from recollect.service.models.backend_priority import Gate
-from recollect.service.models.llama_slots import LlamaSlots
 from recollect.service.people import preset_in_force
 
 _KEY = "housekeeping"
 """In place of a thread's key: all such calls share one slot of a server, so that chats keep theirs."""
-_log = logging.getLogger("recollect.chat")
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,11 +26,8 @@ class Housekeeping:
 
     backends: Backends
     people: SqlPresetStore
-    gate: Gate
-    slots: LlamaSlots
-    patience: Patience
+    calls: ChatCalls
     clock: Clock
-    on_answer: Callable[[str, Usage, float | None], None]
     _running: "dict[LiveTurn, asyncio.Task[None]]" = field(default_factory=dict)
 
     def handle(self, caller: Caller, request: ChatRequest, messages: Sequence[JsonObject]) -> LiveTurn:
@@ -50,18 +42,15 @@ class Housekeeping:
 
     async def stop(self) -> None:
         for live in self._running:
-            live.stop("the server was stopped")
+            live.stop(STOPS_WITH_SERVER)
         await asyncio.gather(*self._running.values(), return_exceptions=True)
 
     async def _run(self, live: LiveTurn, request: ChatRequest, messages: Sequence[JsonObject]) -> None:
         outcome = Outcome(status="failed")
         try:
             outcome = await self._answer(live, request, messages)
-        except RecollectError as error:
-            outcome.error = error
         except Exception as error:  # noqa: BLE001 - whoever waits for it is told
-            _log.exception("a housekeeping request failed inside Recollect")
-            outcome.error = RecollectError(f"something went wrong inside Recollect: {type(error).__name__}")
+            outcome.error = as_recollect_error(error, "a housekeeping request")
         finally:
             del self._running[live]
             model = outcome.finished.model if outcome.finished else None
@@ -76,21 +65,12 @@ class Housekeeping:
         backend = self.backends.get(request.backend or preset.backend)
         live.begun({"label": backend.label} if backend.label else {})
         facts = await backend.facts()
-        usage = Usage()
-        async with self.gate.chat(backend, _KEY):
-            call = ChatCall(
-                messages=messages,
-                model=request.model or preset.model,
-                max_tokens=request.answer_limit(None, facts.context_tokens),
-                options=request.options,
-                choices=request.choices,
-                slot=self.slots.take(backend, facts, _KEY, begins=True),
-                space=thread.space,
-            )
-            try:
-                outcome = await stream_llm(None, backend, call, live, self.patience)
-                usage = outcome.finished.usage if outcome.finished else usage
-            finally:
-                self.slots.done(backend, _KEY, usage)
-        self.on_answer(backend.name, usage, outcome.first_token_ms)
-        return outcome
+        call = ChatCall(
+            messages=messages,
+            model=request.model or preset.model,
+            max_tokens=request.answer_limit(None, facts.context_tokens),
+            options=request.options,
+            choices=request.choices,
+            space=thread.space,
+        )
+        return await self.calls.stream(None, backend, facts, call, live, _KEY, begins=True)

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 
 from recollect.domain.chat import ChatRequest, Conversation
 from recollect.domain.model import JsonObject, NewTurn, Thread, ThreadRef, Turn
-from recollect.domain.people import Preset
+from recollect.domain.people import Preferences, Preset
 from recollect.domain.prompt import ASSUMED_CONTEXT
 from recollect.domain.sources import (
     FILES,
@@ -80,7 +80,7 @@ class Sources:
         addresses = Addresses(allow_private=settings.allow_private, schemes="http: or https:")
         self._links = LinkFetcher(addresses, self._reader, settings.link_seconds)
 
-    async def taken_in(self, ref: ThreadRef, request: ChatRequest) -> ChatRequest:
+    async def taken_in(self, ref: ThreadRef, request: ChatRequest, preferences: Preferences) -> ChatRequest:
         """With the text of every file in place of its bytes. Raises InvalidInput, which names the part.
 
         A backend that reads PDF files by itself gets the new ones as they came.
@@ -89,7 +89,6 @@ class Sources:
         if all(_kind_of(part) is None for part in parts):
             return request
         thread = await self._threads.find(ref)
-        preferences = await self._people.preferences(ref.space, ref.user_id)
         names = (request.preset, thread.preset if thread else None, preferences.preset)
         preset = await preset_in_force(self._people, ref.space, *names)
         backend = self._backends.get(
@@ -184,7 +183,7 @@ class Sources:
         """What is new to the prompt and fits into so many tokens, the newest message's first; the rest is said."""
         kept: list[Source] = []
         receipt = image_receipts(words)
-        most = self.most_tokens(draft.wanted.facts.context_tokens)
+        most = self.most_tokens(draft.facts.context_tokens)
         room = most if room is None else min(room, most)
         new = list(pending(draft, words))
         for source in new:
@@ -206,7 +205,7 @@ def pending(draft: Draft, words: Turn) -> Iterator[Source]:
     for turn in reversed(turns):
         if turn.role != "user":
             continue
-        links: Sequence[Source] = draft.wanted.links.get(turn.turn_id, ())
+        links: Sequence[Source] = draft.links.get(turn.turn_id, ())
         if not links and turn.turn_id not in visible and (block := frozen.get(turn.turn_id)) is not None:
             links = links_in(block.text)
         for source in (*sources_of(turn), *links):

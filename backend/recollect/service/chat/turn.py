@@ -2,34 +2,42 @@
 
 1. On arrival the user's turn and a place for its answer are stored in the journal, as `queued`.
 2. Turns of one thread run one after another, in the order in which they arrived; threads don't wait for each other.
-3. The prompt is made (`prompt.py`) and sent; it is recorded while the answer streams (`receive_stream.py`).
-4. The answer is stored as it ended, and the jobs that follow are queued with it (`ending.py`).
+3. The prompt is made (`context_builder.py`) and sent; it is recorded while the answer streams (`answer.py`).
+4. The answer is stored as it ended, and the jobs that follow are queued with it.
 """
 
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import takewhile
 
 from recollect.domain.access import Caller
 from recollect.domain.chat import Accepted, ChatRequest, Conversation
-from recollect.domain.identity import thread_key
+from recollect.domain.identity import session_of, thread_key
 from recollect.domain.llm import ChatCall, Usage
-from recollect.domain.model import JsonObject, Thread, ThreadRef, Turn
-from recollect.domain.people import Preset
+from recollect.domain.model import Thread, ThreadRef, Turn
+from recollect.domain.people import Preferences, Preset
 from recollect.errors import InvalidInput, ModelRefused, NotFound, RecollectError
 from recollect.infra.backends.configured import Backends
 from recollect.infra.journal.chats import SqlChatStore
 from recollect.infra.journal.people import SqlPresetStore
 from recollect.infra.journal.threads import SqlThreadStore
 from recollect.infra.off_loop import off_loop
-from recollect.service.chat.context_builder import Prepared, PromptMaker
-from recollect.service.chat.ending import STOPS_WITH_SERVER, ChatEnding, Done
-from recollect.service.chat.epoch import Wanted
+from recollect.service.chat.answer import (
+    STOPS_WITH_SERVER,
+    ChatCalls,
+    ChatEnding,
+    Outcome,
+    Patience,
+    PromptRecorder,
+    as_recollect_error,
+)
+from recollect.service.chat.context_builder import PromptMaker
+from recollect.service.chat.epoch import Draft
 from recollect.service.chat.housekeeping import Housekeeping
-from recollect.service.chat.receive_stream import Outcome, Patience, PromptRecorder, stream_llm
 from recollect.service.chat.stream import LiveTurn, LiveTurns
 from recollect.service.coordination import Clock
 from recollect.service.models.backend_priority import Gate
@@ -42,21 +50,11 @@ _LAST_TURNS = 16
 """Enough to hold the last answer of a thread."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Waiting:
-    """A turn that was accepted, until it has ended."""
-
-    live: LiveTurn
-    request: ChatRequest
-    conversation: Conversation | None
-    """What its prompt is made of; None where turns before it were still to end when it came."""
-
-
 @dataclass(slots=True)
 class _Lane:
-    """The turns of one thread that wait, and the task that runs them."""
+    """The turns of one thread that wait, each with what answers it, and the task that runs them."""
 
-    waiting: deque[_Waiting] = field(default_factory=deque)
+    waiting: deque[tuple[LiveTurn, Callable[[], Awaitable[None]]]] = field(default_factory=deque)
     accepting: asyncio.Lock = field(default_factory=asyncio.Lock)
     arrivals: int = 0
     runner: "asyncio.Task[None] | None" = None
@@ -87,18 +85,15 @@ class Chat:
         self._people = people
         self._backends = backends
         self._prompts = prompts
-        self._gate = gate
-        self._slots = slots
         self.live = live
         self._images = images
         self._clock = clock
         self._max_turns = max_turns
-        self._patience = patience
         self._ending = ChatEnding(store, threads, patience)
-        self._on_answer = on_answer
+        self._calls = ChatCalls(gate, slots, patience, on_answer)
         self._lanes: dict[str, _Lane] = {}
         self._asking_whose = asyncio.Lock()
-        self.housekeeping = Housekeeping(backends, people, gate, slots, patience, clock, on_answer)
+        self.housekeeping = Housekeeping(backends, people, self._calls, clock)
 
     async def start(self) -> None:
         """After a kill: what was being answered is marked, and the next turn works."""
@@ -108,8 +103,8 @@ class Chat:
     async def stop(self) -> None:
         """What streams is stored as far as it got."""
         for lane in list(self._lanes.values()):
-            for each in lane.waiting:
-                each.live.stop(STOPS_WITH_SERVER)
+            for live, _ in lane.waiting:
+                live.stop(STOPS_WITH_SERVER)
         for live in self.live.all():
             live.stop(STOPS_WITH_SERVER)
         runners = [lane.runner for lane in self._lanes.values() if lane.runner is not None]
@@ -132,7 +127,8 @@ class Chat:
             # Before anything is waited for: whoever comes first is first.
             async with lane.accepting:
                 await require_preset(self._people, caller.space, request.preset)
-                request = await self._prompts.sources.taken_in(thread, request)
+                preferences = await self._people.preferences(thread.space, thread.user_id)
+                request = await self._prompts.sources.taken_in(thread, request, preferences)
                 shown = await self._images.taken_out(thread, (*request.earlier, *request.turns))
                 earlier = len(request.earlier)
                 request = replace(request, earlier=shown.turns[:earlier], turns=shown.turns[earlier:])
@@ -142,10 +138,12 @@ class Chat:
                 if joined is not None:
                     return joined
                 async with self._images.kept(thread, shown):
-                    accepted, conversation = await self._accepted(lane, thread, request)
+                    skip_reason = _skip_reason(request, preferences)
+                    accepted, conversation = await self._accepted(lane, thread, request, skip_reason)
                 live = LiveTurn(accepted, digest)
                 self.live.add(live)
-                lane.waiting.append(_Waiting(live, request, conversation))
+                answer = partial(self._answer, live, request, preferences, conversation)
+                lane.waiting.append((live, answer))
                 if lane.runner is None:
                     lane.runner = asyncio.create_task(self._run_lane(key, lane), name=f"chat-{key[:8]}")
                 return live
@@ -162,19 +160,12 @@ class Chat:
             return await self._threads.meant(request.thread_id, space=caller.space)
 
     async def _accepted(
-        self, lane: _Lane, thread: ThreadRef, request: ChatRequest
+        self, lane: _Lane, thread: ThreadRef, request: ChatRequest, skip_reason: str | None
     ) -> tuple[Accepted, Conversation | None]:
-        skip_reason = await self._skip_reason(thread, request)
+        """What its prompt is made of, too, unless turns before it are still to end."""
         if lane.waiting:
             return await self._store.accept(thread.space, request, skip_reason), None
         return await self._store.accept_next(thread.space, request, self._max_turns + 1, skip_reason)
-
-    async def _skip_reason(self, thread: ThreadRef, request: ChatRequest) -> str | None:
-        """Why memory leaves this exchange alone, if it does."""
-        if not request.memory:
-            return request.left_alone or "memory is off for this message"
-        preferences = await self._people.preferences(thread.space, thread.user_id)
-        return None if preferences.auto_memory else "auto_memory is off"
 
     async def was_asked(self, thread: ThreadRef, key: str | None) -> bool:
         """Whether a request with this key came to the thread before."""
@@ -229,7 +220,7 @@ class Chat:
     def forget(self, thread: ThreadRef) -> None:
         """Before a thread is deleted: what runs or waits in it ends, and nobody can join it any more."""
         lane = self._lanes.get(thread_key(thread))
-        waiting = [each.live for each in lane.waiting] if lane is not None else []
+        waiting = [live for live, _ in lane.waiting] if lane is not None else []
         for live in (*waiting, *self.live.forget(thread)):
             live.stop("the thread was forgotten")
 
@@ -262,15 +253,15 @@ class Chat:
     async def _run_lane(self, key: str, lane: _Lane) -> None:
         try:
             while lane.waiting:
-                turn = lane.waiting[0]
+                live, answer = lane.waiting[0]
                 try:
-                    await self._run(turn)
+                    await answer()
                 except Exception:  # noqa: BLE001 - those that wait behind it are answered all the same
                     _log.exception("the end of a chat turn failed inside Recollect")
                 finally:
                     # Whatever happened, it is over: nothing is answered twice, and nobody waits for ever.
                     lane.waiting.popleft()
-                    self._let_go(turn.live)
+                    self._let_go(live)
         finally:
             lane.runner = None
             self._tidy(key, lane)
@@ -284,35 +275,45 @@ class Chat:
         if not lane.arrivals and not lane.waiting and lane.runner is None:
             self._lanes.pop(key, None)
 
-    async def _run(self, turn: _Waiting) -> None:
-        live, done = turn.live, Done()
+    async def _answer(
+        self,
+        live: LiveTurn,
+        request: ChatRequest,
+        preferences: Preferences,
+        conversation: Conversation | None,
+    ) -> None:
+        outcome = Outcome(status="failed")
         try:
             if live.stop_reason is not None:
-                done.outcome.why = live.stop_reason
+                outcome.why = live.stop_reason
             else:
-                await self._answer(turn, done)
-        except RecollectError as error:
-            done.outcome.error = error
+                if conversation is None:
+                    conversation = await self._store.conversation(live.accepted, self._max_turns + 1)
+                preset, draft = await self._begun(live.accepted, request, preferences, conversation)
+                outcome = await self._sent(live, request, preset, draft)
+                refused = isinstance(outcome.error, ModelRefused) and outcome.status == "failed"
+                if refused and (told := await draft.backend.facts()) != draft.facts:
+                    # It was restarted with a smaller context, say: then the prompt is cut to that.
+                    outcome = await self._sent(live, request, preset, replace(draft, facts=told))
         except Exception as error:  # noqa: BLE001 - the turn ends with it, and the next one works
-            _log.exception("a chat turn failed inside Recollect")
-            done.outcome.error = RecollectError(
-                f"something went wrong inside Recollect: {type(error).__name__}"
-            )
-        await self._ending.end(live, turn.request, done)
+            outcome.error = as_recollect_error(error, "a chat turn")
+        await self._ending.end(live, request, outcome, auto_skills=preferences.auto_skills)
 
-    async def _answer(self, turn: _Waiting, done: Done) -> None:
-        live, request = turn.live, turn.request
-        accepted = live.accepted
-        thread = accepted.thread
-        preferences = await self._people.preferences(thread.space, thread.user_id)
-        done.auto_skills = preferences.auto_skills
-        conversation = turn.conversation or await self._store.conversation(accepted, self._max_turns + 1)
-        thread = await self._with_preset(thread, request)
+    async def _begun(
+        self,
+        accepted: Accepted,
+        request: ChatRequest,
+        preferences: Preferences,
+        conversation: Conversation,
+    ) -> tuple[Preset, Draft]:
+        """The preset in force, and the draft of the prompt."""
+        thread = await self._with_preset(accepted.thread, request)
         preset = await preset_in_force(self._people, thread.space, thread.preset, preferences.preset)
         backend = self._backends.get(request.backend or preset.backend or thread.backend)
         facts = await backend.facts()
-        wanted = Wanted(
+        return preset, Draft(
             accepted=accepted,
+            conversation=conversation,
             backend=backend,
             facts=facts,
             model=request.model or preset.model,
@@ -325,30 +326,21 @@ class Chat:
             links=await self._prompts.sources.fetched(thread, preset, accepted.turns, conversation),
             has_tools=bool(request.options.get("tools")) or thread.agent_id is not None,
         )
-        await self._send(live, request, preset, wanted, conversation, done)
-        refused = isinstance(done.outcome.error, ModelRefused) and done.outcome.status == "failed"
-        if refused and (told := await backend.facts()) != facts:
-            # It was restarted with a smaller context, say: then the prompt is cut to that.
-            wanted = replace(wanted, facts=told)
-            await self._send(live, request, preset, wanted, conversation, done)
 
-    async def _send(
-        self,
-        live: LiveTurn,
-        request: ChatRequest,
-        preset: Preset,
-        wanted: Wanted,
-        conversation: Conversation,
-        done: Done,
-    ) -> None:
+    async def _sent(self, live: LiveTurn, request: ChatRequest, preset: Preset, draft: Draft) -> Outcome:
         """Make the prompt, send it, and write it down."""
-        done.prepared = prepared = await self._prompts.prepare(wanted, conversation)
-        live.begun(prepared.sent.detail)
-        writing = PromptRecorder(self._store, live.accepted, prepared.sent)
+        sent = await self._prompts.prepare(draft)
+        live.begun(sent.detail)
+        writing = PromptRecorder(self._store, live.accepted, sent)
+        outcome = Outcome(status="failed")
         try:
-            done.outcome, done.detail = await self._stream(live, request, preset, wanted, prepared)
+            outcome = await self._streamed(live, request, preset, draft, begins=sent.opens_epoch)
+        except Exception as error:  # noqa: BLE001 - what was sent is known all the same
+            outcome.error = as_recollect_error(error, "a chat turn")
         finally:
-            done.unwritten = await writing.ended()
+            outcome.unwritten = await writing.ended()
+        outcome.draft, outcome.sent = draft, sent
+        return outcome
 
     async def _with_preset(self, thread: Thread, request: ChatRequest) -> Thread:
         """A preset that a request names is the thread's from then on."""
@@ -356,40 +348,37 @@ class Chat:
             return thread
         return await self._threads.update(thread.ref, {"preset": request.preset})
 
-    async def _stream(
-        self, live: LiveTurn, request: ChatRequest, preset: Preset, wanted: Wanted, prepared: Prepared
-    ) -> tuple[Outcome, JsonObject]:
+    async def _streamed(
+        self, live: LiveTurn, request: ChatRequest, preset: Preset, draft: Draft, *, begins: bool
+    ) -> Outcome:
         thread = live.accepted.thread
-        key = thread_key(thread.ref)
         options = dict(request.options)
         if preset.temperature is not None:
             options.setdefault("temperature", preset.temperature)
-        async with self._gate.chat(wanted.backend, key):
-            shown = await self._images.opened(thread.space, thread.user_id, prepared.messages)
-            call = ChatCall(
-                messages=shown.messages,
-                model=wanted.model,
-                max_tokens=prepared.max_tokens,
-                options=options,
-                choices=request.choices,
-                session=session_of(thread.ref),
-                slot=self._slots.take(wanted.backend, wanted.facts, key, begins=prepared.sent.opens_epoch),
-                space=thread.space,
-            )
-            usage = Usage()
-            try:
-                outcome = await stream_llm(self._store, wanted.backend, call, live, self._patience)
-                usage = outcome.finished.usage if outcome.finished else usage
-            finally:
-                self._slots.done(wanted.backend, key, usage)
-        self._on_answer(wanted.backend.name, usage, outcome.first_token_ms)
+        shown = await self._images.opened(thread.space, thread.user_id, draft.messages)
+        call = ChatCall(
+            messages=shown.messages,
+            model=draft.model,
+            max_tokens=draft.answer_limit,
+            options=options,
+            choices=request.choices,
+            session=session_of(thread.ref),
+            space=thread.space,
+        )
+        key = thread_key(thread.ref)
+        outcome = await self._calls.stream(
+            self._store, draft.backend, draft.facts, call, live, key, begins=begins
+        )
         outcome.payload = shown.referring(outcome.payload)
-        return outcome, {**outcome.told(), **shown.receipt()}
+        outcome.detail = {**outcome.told(), **shown.receipt()}
+        return outcome
 
 
-def session_of(thread: ThreadRef) -> str:
-    """Names a thread to a backend's cache: the same for its whole life, another for every thread of every space."""
-    return f"recollect-{thread_key(thread)}"
+def _skip_reason(request: ChatRequest, preferences: Preferences) -> str | None:
+    """Why memory leaves this exchange alone, if it does."""
+    if not request.memory:
+        return request.left_alone or "memory is off for this message"
+    return None if preferences.auto_memory else "auto_memory is off"
 
 
 def _instructions(request: ChatRequest, preset: Preset) -> tuple[str, ...]:

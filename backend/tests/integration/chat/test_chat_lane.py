@@ -11,7 +11,7 @@ from recollect.domain.access import Caller
 from recollect.domain.chat import ChatRequest
 from recollect.domain.model import NewTurn
 from recollect.errors import StorageUnavailable
-from recollect.service.chat.receive_stream import Patience
+from recollect.service.chat.answer import Patience
 from recollect.service.chat.stream import LiveTurn
 from recollect.settings import Settings
 from tests.eventually import eventually

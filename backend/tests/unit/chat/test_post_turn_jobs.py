@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from recollect.domain.identity import thread_key
-from recollect.domain.job import SKILLS, SUMMARY, TITLE, Job, JobSpec, cells_lane, chat_lane
+from recollect.domain.job import SKILLS, SUMMARY, TITLE, JobSpec, cells_lane, chat_lane
 from recollect.domain.model import JsonObject, Thread, ThreadRef, Turn
-from recollect.service.chat.post_turn_jobs import FinishedTurn, Leaving, SkillWork, run_post_response_tasks
+from recollect.service.chat.followups import run_post_response_tasks
 from tests.fakes import START
 
 THREAD = Thread("default", "t1", "ann", START, START, title="Porto")
@@ -16,7 +16,6 @@ UNNAMED = replace(THREAD, title=None)
 INCOGNITO = replace(UNNAMED, incognito=True)
 QUESTION = Turn("t-1", "m1", "user", "ann", "hello", START)
 ANSWER = Turn("t-4", "m4", "assistant", "bot", "hi", START)
-RESULT = Turn("t-5", "m5", "tool", "tool", "found", START, tool_call_id="1")
 KEY = thread_key(ThreadRef("default", "ann", "t1"))
 
 
@@ -29,75 +28,47 @@ ONE_CALL = replace(ANSWER, tool_calls=[{"id": "1"}])
 TWO_CALLS = replace(ANSWER, tool_calls=[{"id": "1"}, {"id": "2"}])
 
 
-def finished(*before: Turn, **changes: Any) -> FinishedTurn:
-    turn = FinishedTurn(THREAD, QUESTION, ANSWER, [*before, ANSWER])
-    return replace(turn, **changes)
+LEAVING: JsonObject = {"epoch": 3, "cut": 21, "places": [11, 13]}
 
 
-SKILLED = finished(calling("a", "b"), thread=UNNAMED, first_answer=True, leaving=Leaving(1, 3, (1, 2)))
+def kinds(*turns: Turn, thread: Thread = THREAD, **asked: Any) -> list[str]:
+    return [job.kind for job in run_post_response_tasks(thread, [QUESTION, *turns], **asked)]
 
 
 @pytest.mark.parametrize(
-    ("turn", "kinds"),
+    ("turns", "wanted"),
     [
-        pytest.param(finished(), [], id="a plain answer"),
-        pytest.param(finished(calling("search")), [SKILLS], id="two rounds"),
-        pytest.param(finished(calling("search", "read")), [SKILLS], id="two tool calls in a round"),
-        pytest.param(
-            finished(answer=TWO_CALLS, since_question=[TWO_CALLS]), [SKILLS], id="two in the answer itself"
-        ),
-        pytest.param(finished(answer=ONE_CALL, since_question=[ONE_CALL, RESULT]), [], id="one tool call"),
-        pytest.param(finished(extract_skills=True), [SKILLS], id="asked for skills"),
-        pytest.param(finished(calling("a", "b"), auto_skills=False), [], id="skills off"),
-        pytest.param(finished(extract_skills=True, auto_skills=False), [], id="asked for, but off"),
-        pytest.param(finished(first_answer=True), [], id="a named thread"),
-        pytest.param(finished(thread=UNNAMED), [], id="a later answer"),
-        pytest.param(
-            finished(thread=UNNAMED, first_answer=True, answer=replace(ANSWER, content="")),
-            [],
-            id="an answer without words",
-        ),
-        pytest.param(SKILLED, [SKILLS, TITLE, SUMMARY], id="all of them, in order"),
-        pytest.param(replace(SKILLED, thread=INCOGNITO, extract_skills=True), [], id="incognito"),
-        *(
-            pytest.param(
-                replace(SKILLED, answer=replace(ANSWER, status=status), extract_skills=True, leaving=None),
-                [],
-                id=status,
-            )
-            for status in ("partial", "failed")
-        ),
+        pytest.param([ANSWER], [], id="a plain answer"),
+        pytest.param([calling("search"), ANSWER], [SKILLS], id="two rounds"),
+        pytest.param([calling("search", "read"), ANSWER], [SKILLS], id="two tool calls in a round"),
+        pytest.param([TWO_CALLS], [SKILLS], id="two in the answer itself"),
+        pytest.param([ONE_CALL], [], id="one tool call"),
     ],
 )
-def test_what_follows_a_turn(turn: FinishedTurn, kinds: list[str]) -> None:
-    assert [job.kind for job in run_post_response_tasks(turn)] == kinds
+def test_work_with_tools_is_followed_by_work_on_skills(turns: list[Turn], wanted: list[str]) -> None:
+    assert kinds(*turns) == wanted
+    assert kinds(*turns, extract_skills=True) == [SKILLS]
+    assert kinds(*turns, extract_skills=True, auto_skills=False) == []
+
+
+def test_the_first_answer_in_words_names_a_thread_without_a_title() -> None:
+    assert kinds(ANSWER, thread=UNNAMED, first_answer=True) == [TITLE]
+    assert kinds(ANSWER, first_answer=True) == kinds(ANSWER, thread=UNNAMED) == []
+    assert kinds(replace(ANSWER, content=""), thread=UNNAMED, first_answer=True) == []
+
+
+def test_nothing_follows_an_answer_that_broke_off_or_an_incognito_thread() -> None:
+    for status in ("partial", "failed"):
+        broken = replace(ANSWER, status=status)
+        assert kinds(broken, thread=UNNAMED, first_answer=True, extract_skills=True) == []
+    everything: dict[str, Any] = {"first_answer": True, "extract_skills": True, "leaving": LEAVING}
+    assert kinds(ANSWER, thread=INCOGNITO, **everything) == []
 
 
 def test_each_job_names_what_it_works_on() -> None:
-    turn = replace(SKILLED, leaving=Leaving(epoch=3, cut=21, places=(11, 13)))
-    leaving = {"epoch": 3, "cut": 21, "places": [11, 13]}
-    assert run_post_response_tasks(turn) == (
-        JobSpec(
-            SKILLS,
-            cells_lane(KEY),
-            {"turns": ["t-1", "t-2", "t-4"]},
-            dedupe="t-4",
-        ),
+    said = [QUESTION, calling("a", "b"), ANSWER]
+    assert run_post_response_tasks(UNNAMED, said, first_answer=True, leaving=LEAVING) == (
+        JobSpec(SKILLS, cells_lane(KEY), {"turns": ["t-1", "t-2", "t-4"]}, dedupe="t-4"),
         JobSpec(TITLE, chat_lane(KEY), {"turns": ["t-1", "t-4"]}),
-        JobSpec(SUMMARY, chat_lane(KEY), leaving, dedupe="3:21"),
+        JobSpec(SUMMARY, chat_lane(KEY), LEAVING, dedupe="3:21"),
     )
-
-
-async def test_the_work_on_skills_leaves_a_receipt_with_the_answers_turn() -> None:
-    kept: list[tuple[object, ...]] = []
-
-    async def strategy(job: Job) -> JsonObject:
-        return {"wrote": len(job.payload["turns"])}
-
-    async def record(*receipt: object) -> None:
-        kept.append(receipt)
-
-    await SkillWork(strategy, record).handle(
-        Job(1, SKILLS, "lane", "default", "ann", "t1", {"turns": ["t-1", "t-4"]})
-    )
-    assert kept == [(ThreadRef("default", "ann", "t1"), "t-4", "skills", {"wrote": 2})]

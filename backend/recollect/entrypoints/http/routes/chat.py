@@ -14,7 +14,7 @@ from recollect.entrypoints.http.direct_route import BodyRoute
 from recollect.entrypoints.http.errors import body_of, documented, headers_of, status_of
 from recollect.entrypoints.http.requests import Id
 from recollect.entrypoints.http.sse import WhileConnected
-from recollect.service.chat import receive_stream as prompts
+from recollect.service.chat.context_builder import prompt_of
 from recollect.service.chat.stream import LiveTurn, Offset
 from recollect.service.threads import owned_thread
 
@@ -92,7 +92,7 @@ async def get_prompt(
     home: Home, caller: Calling, thread_id: PathId, turn_id: PathId, user_id: UserQuery = None
 ) -> schemas.PromptAnswer:
     """What exactly was sent for a turn: of an answer, or of the message that it answers."""
-    receipt = await prompts.prompt_of(home.THREADS, home.chats, caller, thread_id, user_id, turn_id)
+    receipt = await prompt_of(home.THREADS, home.chats, caller, thread_id, user_id, turn_id)
     return schemas.PromptAnswer.of(receipt)
 
 

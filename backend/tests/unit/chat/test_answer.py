@@ -11,8 +11,8 @@ from recollect.domain.llm import ChatCall, Delta, Finished, Sent, StreamEvent
 from recollect.domain.model import Thread, Turn
 from recollect.errors import ModelTooSlow, StorageUnavailable, Unavailable
 from recollect.infra.journal.chats import SqlChatStore
-from recollect.service.chat import receive_stream
-from recollect.service.chat.receive_stream import Outcome, Patience, PromptRecorder, stream_llm
+from recollect.service.chat import answer
+from recollect.service.chat.answer import Outcome, Patience, PromptRecorder, stream_llm
 from recollect.service.chat.stream import LiveTurn
 from tests.fakes import START, FakeBackend
 
@@ -161,7 +161,7 @@ async def test_a_quick_answer_leaves_it_to_be_written_with_it() -> None:
 
 
 async def test_a_long_answer_has_it_written_while_it_streams(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(receive_stream, "AFTER_SECONDS", 0.0)
+    monkeypatch.setattr(answer, "AFTER_SECONDS", 0.0)
     store = Store()
     under_way = writing(store)
     async with asyncio.timeout(30):
@@ -172,7 +172,7 @@ async def test_a_long_answer_has_it_written_while_it_streams(monkeypatch: pytest
 async def test_what_the_disk_did_not_take_is_tried_again_with_the_answer(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(receive_stream, "AFTER_SECONDS", 0.0)
+    monkeypatch.setattr(answer, "AFTER_SECONDS", 0.0)
     store = Store(StorageUnavailable("full"))
     under_way = writing(store)
     async with asyncio.timeout(30):
