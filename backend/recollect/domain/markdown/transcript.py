@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Any, cast, get_args
 
 from recollect.domain.entries.links import ENTRY_LINK
@@ -350,3 +351,32 @@ def _read_turn(section: Section) -> tuple[str, Turn]:
         timestamp=read_time(found[3]),
         **fields,
     )
+
+
+def markdown_of(thread: Mapping[str, Any]) -> str:
+    """A conversation to read: who said what, and when, each text as it was written."""
+    begin = (
+        f"# {thread['title'] or thread['thread_id']}\n\nThread {thread['thread_id']} of {thread['user_id']}"
+    )
+    lines = [f"{begin}, {_messages(thread['turn_count'])} since {_time(thread['created'])}\n"]
+    for turn in thread["turns"]:
+        by = f" ({turn['model']})" if turn["model"] else ""
+        ending = "" if turn["status"] == "complete" else f", {turn['status']}"
+        images = [part["image_url"]["url"] for part in turn["parts"] or () if "image_url" in part]
+        calls = [f"`{call['function']['name']}`" for call in turn["tool_calls"] or ()]
+        body = [
+            turn["content"],
+            *(f"![image]({url})" for url in images),
+            *(f"calls {call}" for call in calls),
+        ]
+        lines.append(f"## {turn['sender_id']}{by}, {_time(turn['timestamp'])}{ending}\n")
+        lines += [f"{text}\n" for text in body if text]
+    return "\n".join(lines)
+
+
+def _messages(number: int) -> str:
+    return f"{number} message{'' if number == 1 else 's'}"
+
+
+def _time(milliseconds: int) -> str:
+    return datetime.fromtimestamp(milliseconds / 1000, UTC).strftime("%Y-%m-%d %H:%M:%SZ")

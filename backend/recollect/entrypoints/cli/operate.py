@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from recollect.domain.markdown.conversation import markdown_of
 from recollect.entrypoints.cli import render
 from recollect.entrypoints.cli.options import (
     Home,
@@ -181,6 +180,7 @@ async def _with_turns(client: "HomeClient", thread: str | None, user: str | None
 
 def _files(folder: Path, threads: list[dict[str, Any]], form: Form) -> dict[Path, str]:
     """A file per thread, in a folder per user: users may have threads of the same id."""
+    from recollect.domain.markdown.transcript import markdown_of
     from recollect.domain.paths import file_name
 
     ending = "md" if form is Form.MARKDOWN else "json"
@@ -195,6 +195,8 @@ def _files(folder: Path, threads: list[dict[str, Any]], form: Form) -> dict[Path
 
 
 def _exported(threads: list[dict[str, Any]], form: Form) -> str:
+    from recollect.domain.markdown.transcript import markdown_of
+
     if form is Form.JSON:
         return json_module.dumps({"threads": threads}, ensure_ascii=False, indent=2) + "\n"
     return "\n".join(map(markdown_of, threads))

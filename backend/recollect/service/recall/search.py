@@ -12,7 +12,7 @@ from typing import TypeVar
 
 from recollect.domain.access import Caller
 from recollect.domain.entries.entry import FACTS
-from recollect.domain.extraction.known import in_turns
+from recollect.domain.extraction.prompts import in_turns
 from recollect.domain.identity import turn_number
 from recollect.domain.model import DEFAULT_USER, Thread, ThreadRef, Turn
 from recollect.domain.paths import transcript_path

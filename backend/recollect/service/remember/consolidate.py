@@ -20,7 +20,7 @@ from recollect.domain.entries.links import origin_ids, partners
 from recollect.domain.entries.merge_drafts import Known, Origin, Outcome, Proposal, proposals_of, remember
 from recollect.domain.extraction.case import has_trajectory
 from recollect.domain.extraction.draft import CellText, Draft, Extraction, Kind, StoredCell
-from recollect.domain.extraction.known import MOST_READ, is_ahead, known_without, nearest
+from recollect.domain.extraction.prompts import MOST_READ, is_ahead, known_without, nearest
 from recollect.domain.job import Job, JobSpec, NotYet
 from recollect.domain.model import JsonObject
 from recollect.domain.paths import agent_folder, owner_folder

@@ -11,10 +11,13 @@ from recollect.domain.extraction.answer import ANSWER_SCHEMA, CASE_SCHEMA, lacki
 from recollect.domain.extraction.case import CASE_PLACEHOLDERS
 from recollect.domain.extraction.draft import CellText, Draft, Extraction, StoredCell
 from recollect.domain.extraction.ground import ground
-from recollect.domain.extraction.known import listed
-from recollect.domain.extraction.profile_page import PROFILE_PLACEHOLDERS
-from recollect.domain.extraction.prompts import MEMCELL_PLACEHOLDERS, check_template
-from recollect.domain.extraction.skill_making import SKILL_PLACEHOLDERS
+from recollect.domain.extraction.prompts import (
+    MEMCELL_PLACEHOLDERS,
+    PROFILE_PLACEHOLDERS,
+    check_template,
+    listed,
+)
+from recollect.domain.extraction.skill import SKILL_PLACEHOLDERS
 from recollect.domain.extraction.summary import extract_without_model
 from recollect.domain.model import JsonObject
 from recollect.domain.paths import file_name

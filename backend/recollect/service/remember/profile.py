@@ -1,20 +1,24 @@
 """The profile page of a user follows the facts that hold about them."""
 
 import asyncio
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from recollect.domain.entries.entry import FACTS, PROFILE, EntryChange, KnownEntry
 from recollect.domain.entries.links import origin_ids
-from recollect.domain.entries.profile import HEADINGS, facts_on_page, line_of, shows_facts
-from recollect.domain.extraction.profile_page import (
-    PROFILE_SCHEMA,
-    kept_lines,
-    numbered,
-    parse_profile_answer,
-    profile_messages,
+from recollect.domain.entries.profile import (
+    HEADINGS,
+    basis_of,
+    facts_on_page,
+    heading_of,
+    line_of,
+    shows_facts,
 )
+from recollect.domain.extraction.answer import items_of, list_of, strict_object, text_of
+from recollect.domain.extraction.answer_json import find_object
+from recollect.domain.extraction.prompts import PROFILE_PLACEHOLDERS, check_template, filled_with, listed
 from recollect.domain.job import Job
+from recollect.domain.llm import quoted
 from recollect.domain.model import JsonObject
 from recollect.domain.strategy import Cause, causes_of, lapse_job
 from recollect.errors import ModelUnavailable, OverQuota
@@ -172,3 +176,101 @@ def _told(cause: Cause, lines: Sequence[KnownEntry], by: str, why: str | None) -
     if not wrote:
         return {"state": NOTHING, "why": "nothing of it belongs on the page"}
     return {"state": "extracted", "wrote": wrote, "by": by, **({"why": why} if why else {})}
+
+
+# The page by a model: what it is asked, and which lines of its answer are kept.
+
+_TEXT: JsonObject = {"type": "string"}
+_PAGE_LINES = 120
+_FACTS_OF_LINE = 12
+_LINE_CHARS = 300
+PROFILE_SCHEMA: JsonObject = strict_object(
+    lines=list_of(
+        strict_object(
+            category={"type": "string", "enum": list(HEADINGS)},
+            text=_TEXT,
+            facts=list_of(_TEXT, _FACTS_OF_LINE),
+        ),
+        _PAGE_LINES,
+    )
+)
+
+
+def numbered(facts: Iterable[KnownEntry]) -> dict[str, KnownEntry]:
+    """The facts by the short ids that the model knows them by."""
+    return {f"f{number}": fact for number, fact in enumerate(facts, 1)}
+
+
+def profile_messages(
+    template: str, facts: Mapping[str, KnownEntry], lines: Sequence[KnownEntry]
+) -> list[JsonObject]:
+    """The prompt: the page so far, line by line with the facts of each, and the facts that have changed since.
+
+    Raises ValueError if the template is invalid.
+    """
+    check_template(template, "facts", PROFILE_PLACEHOLDERS)
+    names = {fact.entry_id: name for name, fact in facts.items()}
+    shown: set[str] = set()
+    told: list[tuple[str, str]] = []
+    for line in lines:
+        ids = [names[name] for name in line.entry.extra.get("fact", "").split() if name in names]
+        shown.update(ids)
+        told.append((f"line, {line.category}, {' '.join(ids)}", line.entry.text))
+    told += [
+        (f"{name}, {heading_of(fact)}", listed(fact)) for name, fact in facts.items() if name not in shown
+    ]
+
+    def fitting(room: int) -> list[str]:
+        share = _LINE_CHARS
+        while True:
+            written = [f"[{head}] {quoted(text, share)}" for head, text in told]
+            if sum(len(line) + 1 for line in written) <= room or not share:
+                return written
+            share = share * 9 // 10
+
+    return filled_with(template, "facts", {"categories": ", ".join(HEADINGS)}, fitting)
+
+
+def parse_profile_answer(text: str, facts: Mapping[str, KnownEntry], by: str) -> list[KnownEntry]:
+    """The page: each fact at most once. A line that names no fact of the input, or several headings, is dropped.
+
+    Facts that no line names keep their own. Raises ValueError where the answer holds no page.
+    """
+    free = dict(facts)
+    made: list[KnownEntry] = []
+    for item in items_of(find_object(text, ("lines",)).value, "lines"):
+        if not isinstance(item, dict):
+            continue
+        names = [str(name) for name in dict.fromkeys(map(str, items_of(item, "facts")))]
+        said, category = text_of(item, "text"), text_of(item, "category")
+        shown = [free[name] for name in names if name in free]
+        is_whole = bool(shown) and len(shown) == len(names) <= _FACTS_OF_LINE
+        if not is_whole or not 0 < len(said) <= _LINE_CHARS:
+            continue
+        if {heading_of(fact) for fact in shown} != {category}:
+            continue
+        made.append(line_of(*shown, text=said, by=by))
+        for name in names:
+            del free[name]
+    return [*made, *(line_of(fact, by=by) for fact in free.values())]
+
+
+def kept_lines(lines: Iterable[KnownEntry], on_page: Iterable[KnownEntry]) -> list[KnownEntry]:
+    """Those lines of a model's page whose facts are on the page still, and say what they said then.
+
+    Of any other line, each such fact by itself: the model has seen it.
+    """
+    facts = {fact.entry_id: fact for fact in on_page}
+    kept = []
+    for line in lines:
+        names, by = line.entry.extra.get("fact", "").split(), line.entry.by.partition(", ")[2]
+        if by == RULES:
+            continue
+        told = zip(names, line.entry.extra.get("basis", "").split(), strict=False)
+        same = [name for name, said in told if name in facts and basis_of([facts[name]]) == said]
+        shown = [facts.pop(name) for name in same]
+        if shown and len(shown) == len(names):
+            kept.append(line_of(*shown, text=line.entry.text, by=by))
+        else:
+            kept += [line_of(fact, by=by) for fact in shown]
+    return kept

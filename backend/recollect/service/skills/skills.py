@@ -8,18 +8,16 @@ from dataclasses import dataclass, field, replace
 
 from recollect.domain.entries.entry import CASES, Deletion, KnownEntry, skill_deletion_id
 from recollect.domain.extraction.skill import (
+    SKILL_SCHEMA,
     Case,
     Skill,
     basis_of,
     case_of,
     is_named_after,
     makes_a_skill,
+    parse_skill_answer,
     same_skill,
     similar_cases,
-)
-from recollect.domain.extraction.skill_making import (
-    SKILL_SCHEMA,
-    parse_skill_answer,
     skill_messages,
     unwritten,
 )

@@ -6,7 +6,7 @@ import pytest
 
 from recollect.domain import boundary
 from recollect.domain.extraction import answer
-from recollect.domain.extraction import skill_making as skill_model
+from recollect.domain.extraction import skill as skill_model
 from recollect.domain.model import JsonObject
 
 SCHEMAS = {

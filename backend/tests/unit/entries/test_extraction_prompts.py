@@ -23,8 +23,7 @@ from recollect.domain.extraction.prompts import (
     memcell_messages,
     prompt_digest,
 )
-from recollect.domain.extraction.skill import Case
-from recollect.domain.extraction.skill_making import parse_skill_answer, skill_messages
+from recollect.domain.extraction.skill import Case, parse_skill_answer, skill_messages
 from recollect.domain.model import Role
 from tests.unit.awkward_text import texts, unhurried
 from tests.unit.made_cells import call, cell_of, grounded, said, turn_of

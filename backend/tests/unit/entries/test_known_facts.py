@@ -4,7 +4,7 @@ from dataclasses import replace
 from typing import Any
 
 from recollect.domain.entries.entry import KnownEntry
-from recollect.domain.extraction.known import is_ahead, known_without, listed, nearest
+from recollect.domain.extraction.prompts import is_ahead, known_without, listed, nearest
 from recollect.domain.markdown.front_matter import write_time
 from recollect.domain.model import Entry
 from tests.unit.made_cells import NOON, said

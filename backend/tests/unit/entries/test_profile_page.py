@@ -10,12 +10,6 @@ import pytest
 from recollect.domain.entries.entry import LAPSES, PROFILE, EntryChange, KnownEntry
 from recollect.domain.entries.profile import line_of
 from recollect.domain.extraction.draft import CATEGORIES
-from recollect.domain.extraction.profile_page import (
-    kept_lines,
-    numbered,
-    parse_profile_answer,
-    profile_messages,
-)
 from recollect.domain.job import Job
 from recollect.domain.markdown.front_matter import write_time
 from recollect.domain.model import JsonObject, ThreadRef
@@ -26,7 +20,14 @@ from recollect.infra.vault import Vault
 from recollect.service.coordination import Clock, OwnerLocks
 from recollect.service.models.background import Answer
 from recollect.service.remember.extract import PromptTexts, shipped_prompt
-from recollect.service.remember.profile import ENOUGH, Profiles
+from recollect.service.remember.profile import (
+    ENOUGH,
+    Profiles,
+    kept_lines,
+    numbered,
+    parse_profile_answer,
+    profile_messages,
+)
 from tests.contract.journals import Journal
 from tests.unit.made_entries import ANN, DAY, WHEN, known
 

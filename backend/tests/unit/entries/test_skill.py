@@ -20,14 +20,12 @@ from recollect.domain.extraction.skill import (
     case_of,
     is_named_after,
     makes_a_skill,
+    parse_skill_answer,
     same_skill,
     same_task,
     similar_cases,
-    skill_name,
-)
-from recollect.domain.extraction.skill_making import (
-    parse_skill_answer,
     skill_messages,
+    skill_name,
     unwritten,
 )
 from recollect.domain.model import Entry

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 from fastapi import APIRouter, Query, Request, Response
 
 from recollect.domain.images import media_type
-from recollect.domain.markdown.conversation import markdown_of
+from recollect.domain.markdown.transcript import markdown_of
 from recollect.domain.model import Append, Thread, ThreadCursor, Turn
 from recollect.entrypoints.http import answers
 from recollect.entrypoints.http.deps import Calling, Home, OpenedId, PathId, UserQuery, WhichMemories, note
