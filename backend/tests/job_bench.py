@@ -1,7 +1,6 @@
 """An engine on a real file with a settable clock, and handlers that hang or do nothing."""
 
 import asyncio
-import sqlite3
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -12,6 +11,7 @@ import pytest
 from recollect.domain.job import Job
 from recollect.failpoints import FailPoints
 from recollect.infra.job_engine import Handler, JobEngine
+from recollect.infra.journal.connector import Connection
 from recollect.infra.journal.database import Database
 from recollect.infra.journal.jobs import SqlJobStore
 from recollect.infra.journal.rows import NewJob, queue_jobs, queued_job_id
@@ -92,7 +92,7 @@ async def bench(tmp_path: Path) -> AsyncIterator[Bench]:
 
 
 async def queue_now(database: Database, job: NewJob, now: int) -> int:
-    def insert(connection: sqlite3.Connection) -> int:
+    def insert(connection: Connection) -> int:
         queue_jobs(connection, [job], now)
         return queued_job_id(connection, job)
 

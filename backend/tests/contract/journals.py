@@ -112,7 +112,7 @@ class Journal:
 
     async def execute(self, sql: str, *values: Any) -> None:
         """Change rows past the stores."""
-        await self.database.write(lambda connection: connection.execute(sql, values).rowcount)
+        await self.database.write(lambda connection: connection.run(sql, values))
 
     async def add(
         self, thread_id: str, *texts: str, space: str = "default", user_id: str | None = None

@@ -399,7 +399,7 @@ async def test_a_receipt_is_kept_with_its_thread_once_per_cell_and_strategy(entr
             EntryChange("default", ANN, "extraction", "x", (fact(),), receipts=(receipt,))
         )
     found = await entries.journal.database.read("SELECT memcell_pk, stage, detail_json FROM receipts")
-    assert [tuple(row.values()) for row in found] == [(5, "facts", '{"wrote": 2}')]
+    assert [tuple(row) for row in found] == [(5, "facts", '{"wrote": 2}')]
 
 
 async def test_nothing_is_written_for_a_thread_that_is_gone(entries: Entries) -> None:

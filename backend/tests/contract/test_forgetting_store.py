@@ -60,7 +60,8 @@ async def test_forgetting_one_of_two_users_with_one_thread_id_leaves_the_others_
     await store.forget_turns(ThreadRef("default", "bob", "t1"), ["t-1"])
     await journal.delete("t1", user_id="bob")
     assert [known.entry_id for known in await journal.entries.list_entries("default")] == ["ca-ann"]
-    assert await journal.database.read("SELECT text FROM context_blocks") == [{"text": "block 0"}]
+    (block,) = await journal.database.read("SELECT text FROM context_blocks")
+    assert block["text"] == "block 0"
     found = await journal.database.read("SELECT DISTINCT user_id FROM tombstones")
     assert [row["user_id"] for row in found] == ["bob"]
     (again,) = await journal.threads.append(
@@ -81,7 +82,7 @@ async def test_nothing_is_told_of_a_turn_that_is_gone(journal: Journal, store: S
     found = await journal.database.read(
         "SELECT r.stage, t.position FROM receipts r LEFT JOIN turns t ON t.pk = r.turn_pk ORDER BY r.pk"
     )
-    assert [tuple(row.values()) for row in found] == [("kept", 2), ("kept", None)]
+    assert [tuple(row) for row in found] == [("kept", 2), ("kept", None)]
 
 
 async def test_of_a_note_the_file_goes_first_and_then_what_came_late(
@@ -168,7 +169,7 @@ async def test_forgetting_a_user_takes_back_the_work_on_their_memories_alone(
         await journal.entries.apply(change)
     await store.forget_user("default", "ann")
     left = await journal.database.read("SELECT kind, owner FROM jobs WHERE owner IS NOT NULL ORDER BY kind")
-    assert [tuple(row.values()) for row in left] == [
+    assert [tuple(row) for row in left] == [
         (ENTRIES, "default/users/bob"),
         (STRATEGY, "default/users/bob"),
     ]

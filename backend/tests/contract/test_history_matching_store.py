@@ -256,6 +256,6 @@ async def test_a_question_under_way_elsewhere_makes_nobody_wait_for_a_turn_to_wr
 async def test_what_was_said_leaves_no_digest_behind(conversations: Conversations) -> None:
     await conversations.say("t1", *exchanges(3))
     await conversations.begun(*exchanges(3))
-    assert await conversations.database.read("SELECT count(*) AS n FROM chains") == [{"n": 6}]
+    assert len(await conversations.database.read("SELECT 1 FROM chains")) == 6
     await conversations.delete("t1")
-    assert await conversations.database.read("SELECT count(*) AS n FROM chains") == [{"n": 0}]
+    assert not await conversations.database.read("SELECT 1 FROM chains")

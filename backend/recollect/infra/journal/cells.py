@@ -1,7 +1,6 @@
 """The buffer, the memcells closed out of it with their turns, and the model answers kept for them."""
 
 import json
-import sqlite3
 from collections.abc import Callable, Collection, Iterable, Sequence
 
 from recollect.domain.entries.entry import KeptAnswer
@@ -13,6 +12,7 @@ from recollect.domain.paths import owner_folder
 from recollect.domain.sources import without_labels
 from recollect.domain.strategy import STRATEGY, ClosedCell, memory_lane
 from recollect.errors import NotFound
+from recollect.infra.journal.connector import Connection, Row
 from recollect.infra.journal.database import Database, read_transaction, write_transaction
 from recollect.infra.journal.entry_rows import queue_entry_jobs
 from recollect.infra.journal.jobs import QueueingStore
@@ -26,11 +26,9 @@ from recollect.infra.journal.rows import (
     TURN_COLUMNS,
     dumped,
     memcell_of,
-    named_rows,
     put_receipt,
     queue_jobs,
     queued_job_id,
-    rows,
     thread_columns,
     thread_of,
     thread_pk,
@@ -84,12 +82,12 @@ class SqlCellStore(QueueingStore):
     """A turn leaves the buffer in the very transaction that puts it into its memcell."""
 
     @write_transaction
-    def look(self, connection: sqlite3.Connection, thread: ThreadRef, limit: int) -> list[Turn]:
+    def look(self, connection: Connection, thread: ThreadRef, limit: int) -> list[Turn]:
         """The oldest turns that no memcell holds, in order. Resets the count of unasked messages."""
-        connection.execute(f"UPDATE threads SET unasked = 0 WHERE {IS_THREAD} AND unasked > 0", thread)
-        turns = [turn_of(row) for row in named_rows(connection, OLDEST_BUFFERED, (*thread, limit))]
+        connection.run(f"UPDATE threads SET unasked = 0 WHERE {IS_THREAD} AND unasked > 0", thread)
+        turns = [turn_of(row) for row in connection.all(OLDEST_BUFFERED, (*thread, limit))]
         if not turns:
-            connection.execute(NOTHING_WAITS, (thread_pk(connection, thread),))
+            connection.run(NOTHING_WAITS, (thread_pk(connection, thread),))
         return turns
 
     async def count_buffered(self, thread: ThreadRef) -> int:
@@ -119,13 +117,13 @@ class SqlCellStore(QueueingStore):
         """
         now = self._clock()
 
-        def take(connection: sqlite3.Connection) -> int:
+        def take(connection: Connection) -> int:
             pk, agent_id = thread_columns(connection, thread, "pk, agent_id")
             for cell in cells:
                 has_tools = _close_one(connection, pk, thread, cell, decided_by, now)
                 closed = ClosedCell(thread.space, thread.user_id, agent_id, cell.memcell_id, has_tools)
                 queue_entry_jobs(connection, thread.space, thread, strategies(closed, now), now)
-            connection.execute(NOTHING_WAITS, (pk,))
+            connection.run(NOTHING_WAITS, (pk,))
             return queue_jobs(connection, [transcript_job(thread, now, self._schedule)], now)
 
         if cells:
@@ -140,8 +138,8 @@ class SqlCellStore(QueueingStore):
             return 0
         now = self._clock()
 
-        def close(connection: sqlite3.Connection) -> tuple[int, int | None]:
-            due = rows(connection, TO_CLOSE, (by, self._schedule.gap_ms, limit))
+        def close(connection: Connection) -> tuple[int, int | None]:
+            due = connection.all(TO_CLOSE, (by, self._schedule.gap_ms, limit))
             return len(due), queue_closing(connection, due, "gap", now, self._schedule)
 
         return await self._change(close)
@@ -151,7 +149,7 @@ class SqlCellStore(QueueingStore):
         now = self._clock()
         job = flush_job(thread, now, "flush")
 
-        def request(connection: sqlite3.Connection) -> tuple[int, int]:
+        def request(connection: Connection) -> tuple[int, int]:
             due = queue_flush(connection, job, now)
             return queued_job_id(connection, job), due
 
@@ -192,7 +190,7 @@ class SqlCellStore(QueueingStore):
 
 
 def _close_one(
-    connection: sqlite3.Connection,
+    connection: Connection,
     thread_pk: int,
     thread: ThreadRef,
     cell: Memcell,
@@ -202,26 +200,26 @@ def _close_one(
     """Returns whether tools were used in it."""
     positions = [turn_number(name) for name in cell.turn_ids]
     marks = ",".join("?" * len(positions))
-    members = connection.execute(
+    members = connection.all(
         "SELECT t.pk, t.message_id, t.position, t.tool_calls_json IS NOT NULL"
         " FROM unprocessed_buffer b JOIN turns t ON t.pk = b.turn_pk"
         f" WHERE t.thread_pk = ? AND t.position IN ({marks}) ORDER BY t.position",
         (thread_pk, *positions),
-    ).fetchall()
+    )
     if len(members) != len(positions):
         raise NotFound(
             f"{len(positions) - len(members)} turns of {cell.memcell_id} are no longer in the buffer"
         )
     stored = [(pk, message_id) for pk, message_id, *_ in members]
     insert_cell(connection, thread_pk, thread, cell, stored, members[-1][2], now)
-    connection.executemany("DELETE FROM unprocessed_buffer WHERE turn_pk = ?", [(pk,) for pk, *_ in members])
+    connection.many("DELETE FROM unprocessed_buffer WHERE turn_pk = ?", [(pk,) for pk, *_ in members])
     told: JsonObject = {"reason": cell.reason, "decided_by": decided_by}
     put_receipt(connection, thread_pk, cell.memcell_id, "celled", told, now)
     return any(calls for *_, calls in members)
 
 
 def insert_cell(
-    connection: sqlite3.Connection,
+    connection: Connection,
     thread_pk: int,
     thread: ThreadRef,
     cell: Memcell,
@@ -233,17 +231,17 @@ def insert_cell(
 ) -> None:
     """A memcell with its turns: their keys in the journal and their message ids."""
     message_ids = json.dumps([message_id for _, message_id in members], ensure_ascii=False)
-    cursor = connection.execute(
+    ((cell_pk,),) = connection.all(
         "INSERT INTO memcell (memcell_id, thread_pk, space, session_id, message_ids_json, turn_ids_json,"
-        " last_position, reason, created, transcribed) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        " last_position, reason, created, transcribed) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING pk",
         (
             cell.memcell_id, thread_pk, thread.space, thread.thread_id, message_ids, json.dumps(cell.turn_ids),
             last_position, cell.reason, now, int(transcribed),
         ),
     )  # fmt: skip
-    connection.executemany(
+    connection.many(
         "INSERT INTO memcell_turns (turn_pk, memcell_pk) VALUES (?, ?)",
-        [(pk, cursor.lastrowid) for pk, _ in members],
+        [(pk, cell_pk) for pk, _ in members],
     )
 
 
@@ -300,27 +298,26 @@ class SqlCellTexts:
 
     @read_transaction
     def _stored(
-        self, connection: sqlite3.Connection, thread: ThreadRef, memcell_id: str, turn_ids: Sequence[str]
+        self, connection: Connection, thread: ThreadRef, memcell_id: str, turn_ids: Sequence[str]
     ) -> StoredCell | None:
         places = sorted(place for place in map(turn_number, turn_ids) if place is not None)
-        heads = rows(connection, f"SELECT pk, {THREAD_COLUMNS} FROM threads WHERE {IS_THREAD}", thread)
+        heads = connection.all(f"SELECT pk, {THREAD_COLUMNS} FROM threads WHERE {IS_THREAD}", thread)
         if not heads or not places:
             return None
         marks = ",".join("?" * len(places))
-        stored = named_rows(
-            connection,
+        stored = connection.all(
             f"SELECT {TURN_COLUMNS} FROM turns WHERE thread_pk = ? AND position IN ({marks}) ORDER BY position",
             (heads[0]["pk"], *places),
         )
         turns = tuple(without_labels(turn_of(row)) for row in stored)
         bound = {"pk": heads[0]["pk"], "first": places[0] - _LOOK_BACK, "last": places[-1]}
-        parts = rows(connection, PARTS, {**bound, "first": places[0]})
+        parts = connection.all(PARTS, {**bound, "first": places[0]})
         holding = {turn.turn_id: part for turn in turns if (part := _part_of(turn, parts)) is not None}
-        texts = dict.fromkeys(row["text"] for row in named_rows(connection, RECALLED, bound))
+        texts = dict.fromkeys(row["text"] for row in connection.all(RECALLED, bound))
         return StoredCell(memcell_id, thread_of(heads[0]), turns, holding, "\n".join(texts))
 
 
-def _part_of(turn: Turn, parts: Sequence[dict[str, int]]) -> int | None:
+def _part_of(turn: Turn, parts: Sequence[Row]) -> int | None:
     place = turn_number(turn.turn_id) or 0
     holding = [row["part"] for row in parts if row["first_position"] <= place <= row["last_position"]]
     return max(holding, default=None)

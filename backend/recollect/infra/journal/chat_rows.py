@@ -1,7 +1,6 @@
 """Rows of a chat: requests, answers as they grow, epochs, frozen blocks, the path a prompt takes."""
 
 import json
-import sqlite3
 from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
 from typing import Any
@@ -11,6 +10,7 @@ from recollect.domain.chat import Accepted, AnswerText, ChatRequest, ContextBloc
 from recollect.domain.history_matching import EXAMPLE
 from recollect.domain.model import Append, NewTurn, Status, Thread, Turn
 from recollect.errors import Conflict, InvalidInput, NotFound
+from recollect.infra.journal.connector import Connection, Row
 from recollect.infra.journal.history_matching import FOLLOWED
 from recollect.infra.journal.jobs import AT_ONCE, Schedule
 from recollect.infra.journal.rows import (
@@ -20,7 +20,6 @@ from recollect.infra.journal.rows import (
     TURN_COLUMNS,
     dumped,
     insert_rows,
-    named_rows,
     thread_of,
     turn_of,
 )
@@ -85,13 +84,13 @@ _LONGEST_PATH = 5_000
 
 
 def accept(
-    connection: sqlite3.Connection,
+    connection: Connection,
     space: str,
     asked: ChatRequest,
     skip_reason: str | None,
     now: int,
     schedule: Schedule = AT_ONCE,
-) -> tuple[Accepted, Mapping[str, Any], int | None]:
+) -> tuple[Accepted, Row, int | None]:
     """What was accepted, the row of its thread, and when the first job after it is due, if any."""
     request_digest = asked.digest() if asked.key is not None else b""
     given_turns = (*asked.earlier, *asked.turns)
@@ -132,15 +131,15 @@ def accept(
     end_one_shot(connection, head, before)
     is_buffered = any(turn.skip_reason is None for turn in turns)
     if is_buffered:
-        connection.execute(BUFFER_NEW_TURNS, (space, asked.thread_id, head.pk, before))
+        connection.run(BUFFER_NEW_TURNS, (space, asked.thread_id, head.pk, before))
     count = len(turns)
     closes_at = now + schedule.quiet_ms if is_buffered else None
     advance = (last_answer, count, count, head.lookalikes, now, closes_at, head.pk)
-    (row,) = named_rows(connection, ADVANCED, advance)
+    (row,) = connection.all(ADVANCED, advance)
     is_first = is_buffered and (before == 0 or head.is_new)
     due = close_others(connection, head, now, schedule) if is_first else None
     if asked.key is not None:
-        connection.execute(
+        connection.run(
             "INSERT OR REPLACE INTO chat_requests (thread_pk, idempotency_key, digest, answer_pk)"
             " SELECT thread_pk, ?, ?, pk FROM turns WHERE thread_pk = ? AND position = ?",
             (asked.key, request_digest, head.pk, last_answer),
@@ -151,7 +150,7 @@ def accept(
 
 
 def _placed(
-    connection: sqlite3.Connection,
+    connection: Connection,
     head: ThreadHead,
     asked: ChatRequest,
     given_turns: Sequence[NewTurn],
@@ -179,11 +178,11 @@ def _placed(
     return stored
 
 
-def _unanswered(connection: sqlite3.Connection, head: ThreadHead, asked: ChatRequest) -> Turn | None:
+def _unanswered(connection: Connection, head: ThreadHead, asked: ChatRequest) -> Turn | None:
     """The last of these turns, where the thread ends with just them and no whole answer: they are not said twice."""
     if not asked.turns:
         return None
-    found = named_rows(connection, LAST_SAID, {"pk": head.pk, "limit": len(asked.turns)})
+    found = connection.all(LAST_SAID, {"pk": head.pk, "limit": len(asked.turns)})
     said = [turn_of(row) for row in found][::-1]
     if [_said(turn) for turn in said] != [_said(turn) for turn in asked.turns]:
         return None
@@ -191,9 +190,9 @@ def _unanswered(connection: sqlite3.Connection, head: ThreadHead, asked: ChatReq
     return said[-1] if asked.parent_id in (None, said[0].parent_id, before) else None
 
 
-def _overtaken(connection: sqlite3.Connection, head: ThreadHead, asked: ChatRequest) -> str | None:
+def _overtaken(connection: Connection, head: ThreadHead, asked: ChatRequest) -> str | None:
     """The answer that was asked for under this key, and failed."""
-    found = connection.execute(OVERTAKEN, (head.pk, asked.key)).fetchone()
+    found = connection.one(OVERTAKEN, (head.pk, asked.key))
     return identity.turn_id(found[0]) if found else None
 
 
@@ -208,16 +207,16 @@ def _stored(turn: NewTurn, position: int, message_id: str, skip_reason: str | No
     return Turn(turn_id=identity.turn_id(position), skip_reason=skip_reason, **given)
 
 
-def _refuse_known_ids(connection: sqlite3.Connection, head: ThreadHead, given: set[str]) -> None:
+def _refuse_known_ids(connection: Connection, head: ThreadHead, given: set[str]) -> None:
     for message_id in given:
-        known = connection.execute(
+        known = connection.one(
             "SELECT 1 FROM turns WHERE thread_pk = ? AND message_id = ?", (head.pk, message_id)
-        ).fetchone()
+        )
         if known:
             raise InvalidInput(f"message_id: {message_id!r} is in this thread already", field="message_id")
 
 
-def _parent(connection: sqlite3.Connection, head: ThreadHead, asked: ChatRequest) -> str | None:
+def _parent(connection: Connection, head: ThreadHead, asked: ChatRequest) -> str | None:
     """None where the parent is the thread's last turn anyway. t-0 is where a thread begins: a second first message."""
     parent_id = asked.parent_id
     if parent_id is None:
@@ -227,9 +226,7 @@ def _parent(connection: sqlite3.Connection, head: ThreadHead, asked: ChatRequest
         return None if head.last_number == 0 else parent_id
     if position == head.last_number and not head.forgotten:
         return None
-    known = connection.execute(
-        "SELECT 1 FROM turns WHERE thread_pk = ? AND position = ?", (head.pk, position)
-    ).fetchone()
+    known = connection.one("SELECT 1 FROM turns WHERE thread_pk = ? AND position = ?", (head.pk, position))
     if not known:
         raise InvalidInput(f"parent_id: there is no turn {parent_id!r} in this thread", field="parent_id")
     return None if position == head.last_number else parent_id
@@ -243,29 +240,29 @@ def _skip_reason(turn: NewTurn, head: ThreadHead, given: str | None, *, spare: b
     return given or ("another choice" if spare else None)
 
 
-def row_of_answer(connection: sqlite3.Connection, thread: Thread, answer: Turn) -> Mapping[str, Any]:
+def row_of_answer(connection: Connection, thread: Thread, answer: Turn) -> Row:
     """Raises NotFound where its thread was forgotten since, even if its id is used again."""
     bound = {**thread.ref._asdict(), "position": identity.place_of(answer)}
-    found = list(named_rows(connection, FIND_ANSWER, bound))
+    found = connection.all(FIND_ANSWER, bound)
     if not found or found[0]["message_id"] != answer.message_id:
         raise NotFound(_FORGOTTEN)
     return found[0]
 
 
-def rows_of_request(connection: sqlite3.Connection, accepted: Accepted) -> dict[str, Mapping[str, Any]]:
+def rows_of_request(connection: Connection, accepted: Accepted) -> dict[str, Row]:
     """Its turns and answers by message id. Raises NotFound where its thread was forgotten since."""
     thread, turns = accepted.thread, (*accepted.turns, *accepted.answers)
     places = {"first": identity.place_of(turns[0]), "last": identity.place_of(turns[-1])}
-    found = named_rows(connection, TURNS_OF_REQUEST, {**thread.ref._asdict(), **places})
-    rows: dict[str, Mapping[str, Any]] = {row["message_id"]: row for row in found}
+    found = connection.all(TURNS_OF_REQUEST, {**thread.ref._asdict(), **places})
+    rows: dict[str, Row] = {row["message_id"]: row for row in found}
     if any(answer.message_id not in rows for answer in accepted.answers):
         raise NotFound(_FORGOTTEN)
     return rows
 
 
 def settle_turns(
-    connection: sqlite3.Connection,
-    rows: Mapping[str, Mapping[str, Any]],
+    connection: Connection,
+    rows: Mapping[str, Row],
     turns: Sequence[Turn],
     status: Status,
     skip_reason: str | None = None,
@@ -278,7 +275,7 @@ def settle_turns(
 
 
 def update_turn(
-    connection: sqlite3.Connection,
+    connection: Connection,
     turn_pk: int,
     thread_pk: int,
     turn: Turn,
@@ -291,7 +288,7 @@ def update_turn(
     was_skipped = turn.skip_reason is not None
     reason = turn.skip_reason or ("no answer" if said_nothing and over else skip_reason)
     turn = replace(turn, status=status, skip_reason=reason)
-    connection.execute(
+    connection.run(
         UPDATE_ANSWER,
         (
             turn.content, turn.reasoning, dumped(turn.tool_calls), turn.model, status, reason, turn.timestamp,
@@ -299,13 +296,13 @@ def update_turn(
         ),
     )  # fmt: skip
     if reason is not None and not was_skipped:
-        connection.execute("DELETE FROM unprocessed_buffer WHERE turn_pk = ?", (turn_pk,))
+        connection.run("DELETE FROM unprocessed_buffer WHERE turn_pk = ?", (turn_pk,))
     return turn
 
 
 def write_answer(
-    connection: sqlite3.Connection,
-    row: Mapping[str, Any],
+    connection: Connection,
+    row: Row,
     text: AnswerText,
     status: Status,
     model: str | None,
@@ -323,8 +320,8 @@ def write_answer(
     return update_turn(connection, row["turn_pk"], row["thread_pk"], turn, status, skip_reason)
 
 
-def open_epoch(connection: sqlite3.Connection, thread_pk: int, epoch: Epoch, now: int) -> None:
-    connection.execute(
+def open_epoch(connection: Connection, thread_pk: int, epoch: Epoch, now: int) -> None:
+    connection.run(
         "INSERT OR REPLACE INTO epochs (thread_pk, number, first_position, reason, system_digest, backend, revision,"
         " summary, blocks_from, opened) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
         (
@@ -333,14 +330,14 @@ def open_epoch(connection: sqlite3.Connection, thread_pk: int, epoch: Epoch, now
         ),
     )  # fmt: skip
     # A summary that is ready goes on with the thread: its digest tells whether the turns are still those.
-    connection.execute(
+    connection.run(
         "UPDATE OR IGNORE summaries SET epoch = ? WHERE thread_pk = ? AND epoch = ?",
         (epoch.number, thread_pk, epoch.number - 1),
     )
 
 
-def keep_block(connection: sqlite3.Connection, thread_pk: int, position: int, block: ContextBlock) -> None:
-    connection.execute(
+def keep_block(connection: Connection, thread_pk: int, position: int, block: ContextBlock) -> None:
+    connection.run(
         "INSERT OR REPLACE INTO context_blocks (turn_pk, text, memories_json)"
         " SELECT pk, ?, ? FROM turns WHERE thread_pk = ? AND position = ?",
         (block.text, json.dumps(dict(block.memories), ensure_ascii=False), thread_pk, position),
@@ -348,7 +345,7 @@ def keep_block(connection: sqlite3.Connection, thread_pk: int, position: int, bl
 
 
 def path_of(
-    connection: sqlite3.Connection, thread_pk: int, first_new: Turn, epoch: Epoch | None, most_turns: int
+    connection: Connection, thread_pk: int, first_new: Turn, epoch: Epoch | None, most_turns: int
 ) -> tuple[SentTurn, ...]:
     """From the turn before the new ones back along the parents, as far as the window reaches.
 
@@ -357,7 +354,7 @@ def path_of(
     """
     path: list[SentTurn] = []
     wanted = identity.place_before(first_new.parent_id, identity.place_of(first_new))
-    page: dict[int, Mapping[str, Any]] = {}
+    page: dict[int, Row] = {}
     lowest = None
     begun, heard = False, first_new.role == "user"
     while wanted >= 1 and len(path) < _LONGEST_PATH:
@@ -383,11 +380,9 @@ def path_of(
     return tuple(reversed(path))
 
 
-def _path_page(
-    connection: sqlite3.Connection, thread_pk: int, last: int, limit: int
-) -> dict[int, Mapping[str, Any]]:
+def _path_page(connection: Connection, thread_pk: int, last: int, limit: int) -> dict[int, Row]:
     """The last `limit` turns up to this place, by their places."""
-    ((found,),) = connection.execute(PATH_PAGE, {"pk": thread_pk, "last": last, "limit": limit}).fetchall()
+    ((found,),) = connection.all(PATH_PAGE, {"pk": thread_pk, "last": last, "limit": limit})
     names = _ON_PATH.split(", ")
     page = (dict(zip(names, values, strict=True)) for values in json.loads(found))
     return {row["position"]: row for row in page}

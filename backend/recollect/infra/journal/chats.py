@@ -1,7 +1,6 @@
 """The journal of chats: what was asked, the answers as they stream, and the prompts that were sent for them."""
 
 import json
-import sqlite3
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -30,6 +29,7 @@ from recollect.infra.journal.chat_rows import (
     update_turn,
     write_answer,
 )
+from recollect.infra.journal.connector import Connection
 from recollect.infra.journal.database import read_transaction, write_transaction
 from recollect.infra.journal.history_matching import follow_thread
 from recollect.infra.journal.jobs import QueueingStore
@@ -49,7 +49,6 @@ from recollect.infra.journal.rows import (
     THREAD_PK,
     NewJob,
     earliest,
-    named_rows,
     put_receipt,
     queue_jobs,
     thread_columns,
@@ -106,7 +105,7 @@ class SqlChatStore(QueueingStore):
         """Accept what is answered at once, nothing being answered before it, with what its prompt is made of."""
         now = self._clock()
 
-        def accept_and_read(connection: sqlite3.Connection) -> tuple[Accepted, Conversation, int | None]:
+        def accept_and_read(connection: Connection) -> tuple[Accepted, Conversation, int | None]:
             accepted, thread, due = accept(connection, space, request, skip_reason, now, self._schedule)
             return accepted, conversation_of(connection, thread, accepted, most_turns), due
 
@@ -117,14 +116,14 @@ class SqlChatStore(QueueingStore):
     async def leave_examples(self, thread: ThreadRef, first: int, last: int, reason: str = EXAMPLE) -> None:
         """Messages between these places turned out to be examples: memory and search leave them alone from now on."""
 
-        def leave(connection: sqlite3.Connection) -> tuple[bool, int | None]:
+        def leave(connection: Connection) -> tuple[bool, int | None]:
             (pk,) = thread_columns(connection, thread)
             bound = {"pk": pk, "reason": reason, "first": first, "last": last}
-            left = connection.execute(LEAVE_EXAMPLES, bound).fetchall()
+            left = connection.all(LEAVE_EXAMPLES, bound)
             if not left:
                 return False, None
-            connection.executemany("DELETE FROM unprocessed_buffer WHERE turn_pk = ?", left)
-            connection.execute(
+            connection.many("DELETE FROM unprocessed_buffer WHERE turn_pk = ?", left)
+            connection.run(
                 "UPDATE threads SET revision = revision + 1, header_revision = header_revision + 1 WHERE pk = ?",
                 (pk,),
             )
@@ -135,7 +134,7 @@ class SqlChatStore(QueueingStore):
             self._on_change(thread)
 
     @write_transaction
-    def begin(self, connection: sqlite3.Connection, accepted: Accepted, prompt: SentPrompt) -> None:
+    def begin(self, connection: Connection, accepted: Accepted, prompt: SentPrompt) -> None:
         """The turns take their place, the answer is streaming; what is about to be sent is written down."""
         now = self._clock()
         rows = rows_of_request(connection, accepted)
@@ -145,7 +144,7 @@ class SqlChatStore(QueueingStore):
         _write_down(connection, thread_pk, accepted, prompt, now)
 
     @write_transaction
-    def save(self, connection: sqlite3.Connection, thread: Thread, answer: Turn, text: AnswerText) -> None:
+    def save(self, connection: Connection, thread: Thread, answer: Turn, text: AnswerText) -> None:
         """What has streamed so far."""
         row = row_of_answer(connection, thread, answer)
         write_answer(connection, row, text, "streaming", answer.model, None)
@@ -168,7 +167,7 @@ class SqlChatStore(QueueingStore):
         """
         now = self._clock()
 
-        def finish(connection: sqlite3.Connection) -> tuple[Turn, int | None]:
+        def finish(connection: Connection) -> tuple[Turn, int | None]:
             rows = rows_of_request(connection, accepted)
             settle_turns(connection, rows, accepted.turns, "complete")
             turn = accepted.answer
@@ -183,7 +182,7 @@ class SqlChatStore(QueueingStore):
             elif not accepted.thread.incognito:
                 set_payload(connection, thread_pk, identity.place_of(turn), payload, detail)
             follow_thread(connection, row)
-            connection.execute(WAITS_ON, (now + self._schedule.quiet_ms, thread_pk))
+            connection.run(WAITS_ON, (now + self._schedule.quiet_ms, thread_pk))
             due = self._queue_jobs(connection, row["unasked"], accepted, jobs, now)
             if not accepted.thread.incognito:
                 due = earliest(due, _announce_end(connection, accepted.thread.ref, turn, now))
@@ -195,7 +194,7 @@ class SqlChatStore(QueueingStore):
 
     def _queue_jobs(
         self,
-        connection: sqlite3.Connection,
+        connection: Connection,
         unasked: int,
         accepted: Accepted,
         jobs: Sequence[JobSpec],
@@ -252,7 +251,7 @@ class SqlChatStore(QueueingStore):
     @read_transaction
     def live_prompt(
         self,
-        connection: sqlite3.Connection,
+        connection: Connection,
         thread: ThreadRef,
         epoch: int | None = None,
         holding: Sequence[int] = (),
@@ -262,18 +261,18 @@ class SqlChatStore(QueueingStore):
         last = last_prompt(connection, pk)
         if last is None or last.epoch != (last.epoch if epoch is None else epoch):
             return None
-        begins = connection.execute(
+        begins = connection.one(
             "SELECT first_position FROM epochs WHERE thread_pk = ? AND number = ?"
             " AND number = (SELECT max(number) FROM epochs WHERE thread_pk = ?)",
             (pk, last.epoch, pk),
-        ).fetchone()
+        )
         if begins is None or not all(begins[0] <= place <= last.position for place in holding):
             return None
-        answer = connection.execute(
+        answer = connection.one(
             "SELECT content FROM turns WHERE thread_pk = ? AND position = ? AND status = 'complete'"
             " AND tool_calls_json IS NULL",
             (pk, last.position),
-        ).fetchone()
+        )
         if answer is None:
             return None
         messages = [json.loads(line) for line in last.messages.split(b"\n") if line]
@@ -293,7 +292,7 @@ class SqlChatStore(QueueingStore):
     @write_transaction
     def record_receipt(
         self,
-        connection: sqlite3.Connection,
+        connection: Connection,
         thread: ThreadRef,
         turn_id: str | None,
         stage: str,
@@ -312,8 +311,8 @@ class SqlChatStore(QueueingStore):
         """After a kill: what was being answered is marked, and never answered unasked later."""
         return await self._change(self._end_open_turns)
 
-    def _end_open_turns(self, connection: sqlite3.Connection) -> tuple[int, int | None]:
-        open_turns = list(named_rows(connection, OPEN_TURNS))
+    def _end_open_turns(self, connection: Connection) -> tuple[int, int | None]:
+        open_turns = connection.all(OPEN_TURNS)
         due, now = None, self._clock()
         for row in open_turns:
             turn = turn_of(row)
@@ -322,7 +321,7 @@ class SqlChatStore(QueueingStore):
             else:
                 status = "partial" if turn.content or turn.reasoning else "failed"
             update_turn(connection, row["turn_pk"], row["thread_pk"], turn, status)
-            connection.execute(
+            connection.run(
                 "UPDATE prompts SET detail_json = json_set(detail_json, '$.error', ?, '$.code', ?) WHERE turn_pk = ?",
                 (INTERRUPTED, SERVER_STOPPED, row["turn_pk"]),
             )
@@ -334,7 +333,7 @@ class SqlChatStore(QueueingStore):
         return len(open_turns), due
 
 
-def _announce_end(connection: sqlite3.Connection, thread: ThreadRef, turn: Turn, now: int) -> int | None:
+def _announce_end(connection: Connection, thread: ThreadRef, turn: Turn, now: int) -> int | None:
     told: JsonObject = {"thread_id": thread.thread_id, "turn_id": turn.turn_id, "message_id": turn.message_id}
     told |= {"status": turn.status, "model": turn.model}
     return announce_of_user(connection, TURN_ENDED, thread.space, thread.user_id, told, now)
@@ -346,7 +345,7 @@ def _left_alone(receipt: JsonObject | None) -> str | None:
 
 
 def _write_down(
-    connection: sqlite3.Connection,
+    connection: Connection,
     thread_pk: int,
     accepted: Accepted,
     prompt: SentPrompt,

@@ -6,7 +6,7 @@ import queue
 import sqlite3
 import threading
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass
@@ -15,13 +15,30 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from recollect.errors import SchemaTooNew, SchemaTooOld
+from recollect.infra.journal.connector import Connection, Parameters, Row
 
 T = TypeVar("T")
 _AT_ONCE = 4
 
 
-class WriterConnection(sqlite3.Connection):
+class SqliteConnection(sqlite3.Connection):
     """Can hold what its transactions look up without a query."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.row_factory = sqlite3.Row
+
+    def run(self, sql: str, parameters: Parameters = (), /) -> int:
+        return self.execute(sql, parameters).rowcount
+
+    def many(self, sql: str, rows: Iterable[Row | Sequence[Any]], /) -> None:
+        self.executemany(sql, rows)
+
+    def one(self, sql: str, parameters: Parameters = (), /) -> Any:
+        return self.execute(sql, parameters).fetchone()
+
+    def all(self, sql: str, parameters: Parameters = (), /) -> list[Row]:
+        return self.execute(sql, parameters).fetchall()
 
 
 class Readers:
@@ -31,10 +48,10 @@ class Readers:
         self._path = path
         self._busy_ms = busy_ms
         self._own = threading.local()
-        self._connections: list[sqlite3.Connection] = []
+        self._connections: list[SqliteConnection] = []
         self._threads = ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="journal-reader")
 
-    async def run(self, operation: Callable[[sqlite3.Connection], T], *, snapshot: bool) -> T:
+    async def run(self, operation: Callable[[Connection], T], *, snapshot: bool) -> T:
         """What `operation` returns. With `snapshot` all of its statements see the journal as it is at one moment.
 
         An operation of one statement needs none.
@@ -48,10 +65,10 @@ class Readers:
         for connection in self._connections:
             connection.close()
 
-    def _run(self, operation: Callable[[sqlite3.Connection], T]) -> T:
+    def _run(self, operation: Callable[[Connection], T]) -> T:
         return operation(self._connection())
 
-    def _run_in_snapshot(self, operation: Callable[[sqlite3.Connection], T]) -> T:
+    def _run_in_snapshot(self, operation: Callable[[Connection], T]) -> T:
         connection = self._connection()
         connection.execute("BEGIN")
         try:
@@ -60,11 +77,13 @@ class Readers:
             if connection.in_transaction:  # A failing disk ends it itself, and its error must not be hidden.
                 connection.execute("ROLLBACK")
 
-    def _connection(self) -> sqlite3.Connection:
-        known: sqlite3.Connection | None = getattr(self._own, "connection", None)
+    def _connection(self) -> SqliteConnection:
+        known: SqliteConnection | None = getattr(self._own, "connection", None)
         if known is not None:
             return known
-        connection = sqlite3.connect(self._path, isolation_level=None, check_same_thread=False)
+        connection = sqlite3.connect(
+            self._path, isolation_level=None, check_same_thread=False, factory=SqliteConnection
+        )
         self._connections.append(connection)
         for pragma in (f"busy_timeout = {self._busy_ms}", "query_only = ON"):
             connection.execute(f"PRAGMA {pragma}")
@@ -85,7 +104,7 @@ GROUP_LIMIT = 256
 class Pending:
     """An operation that waits, and then what came of it."""
 
-    operation: Callable[[sqlite3.Connection], Any]
+    operation: Callable[["SqliteConnection"], Any]
     future: asyncio.Future[Any]
     loop: asyncio.AbstractEventLoop
     alone: bool = False

@@ -1,15 +1,15 @@
 """Counting: where is every message that was ever accepted?"""
 
 import hashlib
-import sqlite3
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 from recollect.domain.identity import key_within_user, thread_key, turn_digest, turn_id
 from recollect.domain.model import Coverage, ThreadRef
 from recollect.domain.strategy import STRATEGY
+from recollect.infra.journal.connector import Connection, Row
 from recollect.infra.journal.database import Database
-from recollect.infra.journal.rows import TURN_COLUMNS, rows, turn_of
+from recollect.infra.journal.rows import TURN_COLUMNS, turn_of
 
 _THREADS_AT_ONCE = 200
 _TURNS_AT_ONCE = 200
@@ -103,12 +103,12 @@ class SqlCoverage:
         return await self._database.query(lambda connection: _coverage(connection, scope, generation))
 
 
-def _inconsistencies(connection: sqlite3.Connection) -> list[str]:
-    check = rows(connection, "PRAGMA quick_check(5)")
-    keys = rows(connection, "PRAGMA foreign_key_check")
-    cells = rows(connection, UNEQUAL_CELLS)
+def _inconsistencies(connection: Connection) -> list[str]:
+    check = connection.all("PRAGMA quick_check(5)")
+    keys = connection.all("PRAGMA foreign_key_check")
+    cells = connection.all(UNEQUAL_CELLS)
     altered = _altered_turns(connection)
-    problems = [f"journal: {value}" for row in check for value in row.values() if value != "ok"]
+    problems = [f"journal: {value}" for (value,) in check if value != "ok"]
     problems += [f"journal: {altered} turns are not what was accepted"] if altered else []
     problems += [f"journal: a row of {row['table']} refers to nothing" for row in keys]
     return problems + [
@@ -116,20 +116,20 @@ def _inconsistencies(connection: sqlite3.Connection) -> list[str]:
     ]
 
 
-def _altered_turns(connection: sqlite3.Connection) -> int:
+def _altered_turns(connection: Connection) -> int:
     """Turns whose words no longer give the digest that was taken when they came."""
     altered = after = 0
-    while page := rows(connection, TURNS_TO_CHECK, (after,)):
+    while page := connection.all(TURNS_TO_CHECK, (after,)):
         after = page[-1]["pk"]
         altered += sum(turn_digest(turn_of(row), row["message_id"]) != row["digest"] for row in page)
     return altered
 
 
-def _coverage(connection: sqlite3.Connection, scope: dict[str, Any], generation: str) -> Coverage:
-    (counts,) = rows(connection, COUNTS, {**scope, "generation": generation})
-    (unworked,) = rows(connection, UNWORKED, scope)
-    lost = rows(connection, LOST, scope)
-    stray = rows(connection, STRAY, scope)
+def _coverage(connection: Connection, scope: dict[str, Any], generation: str) -> Coverage:
+    (counts,) = connection.all(COUNTS, {**scope, "generation": generation})
+    (unworked,) = connection.all(UNWORKED, scope)
+    lost = connection.all(LOST, scope)
+    stray = connection.all(STRAY, scope)
     forgotten = _forgotten(connection, scope)
     gone = sum(row["lost"] for row in lost)
     return Coverage(
@@ -149,17 +149,17 @@ def _coverage(connection: sqlite3.Connection, scope: dict[str, Any], generation:
     )
 
 
-def _forgotten(connection: sqlite3.Connection, scope: dict[str, Any]) -> int:
+def _forgotten(connection: Connection, scope: dict[str, Any]) -> int:
     key = None if scope["thread_id"] is None else key_within_user(scope["space"], scope["thread_id"])
-    ((number,),) = connection.execute(FORGOTTEN, {**scope, "key": key}).fetchall()
+    ((number,),) = connection.all(FORGOTTEN, {**scope, "key": key})
     return int(number)
 
 
-def _digest(connection: sqlite3.Connection, scope: dict[str, Any]) -> str:
+def _digest(connection: Connection, scope: dict[str, Any]) -> str:
     digest = hashlib.sha256()
     last = {"after": "", "of": ""}
     while True:
-        page = rows(connection, DIGESTS, {**scope, **last})
+        page = connection.all(DIGESTS, {**scope, **last})
         for row in page:
             if row["digests"]:
                 digest.update(f"{thread_key(_thread(row))}:{row['digests']}\n".encode())
@@ -168,5 +168,5 @@ def _digest(connection: sqlite3.Connection, scope: dict[str, Any]) -> str:
         last = {"after": page[-1]["thread_id"], "of": page[-1]["user_id"]}
 
 
-def _thread(row: Mapping[str, Any]) -> ThreadRef:
+def _thread(row: Row) -> ThreadRef:
     return ThreadRef(row["space"], row["user_id"], row["thread_id"])

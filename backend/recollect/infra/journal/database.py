@@ -16,14 +16,12 @@ from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
 
 from recollect.errors import StorageUnavailable, Unavailable
 from recollect.failpoints import FailPoints
-from recollect.infra.journal.connection import Pending, Readers, WriteQueue, WriterConnection, upgrade_schema
-from recollect.infra.journal.rows import rows
+from recollect.infra.journal.connection import Pending, Readers, SqliteConnection, WriteQueue, upgrade_schema
+from recollect.infra.journal.connector import Connection, Parameters, Row
 
 T = TypeVar("T")
 P = ParamSpec("P")
-Operation = Callable[[sqlite3.Connection], T]
-Parameters = dict[str, Any] | Sequence[Any]
-Row = dict[str, Any]
+Operation = Callable[[Connection], T]
 
 _BUSY_MS = 5000
 _log = logging.getLogger("recollect.journal")
@@ -40,7 +38,7 @@ class Database:
         self._fail_points = fail_points or FailPoints()
         self._waiting = WriteQueue()
         self._thread: threading.Thread | None = None
-        self._connection: sqlite3.Connection | None = None
+        self._connection: SqliteConnection | None = None
         self._readers: Readers | None = None
         self._last_failure: str | None = None
         self.groups = 0
@@ -79,20 +77,20 @@ class Database:
 
     async def execute(self, sql: str, parameters: Parameters = ()) -> int:
         """Write by one statement; returns how many rows it changed."""
-        return await self.write(lambda connection: connection.execute(sql, parameters).rowcount)
+        return await self.write(lambda connection: connection.run(sql, parameters))
 
     async def execute_many(self, sql: str, rows: Iterable[Sequence[Any]]) -> None:
         """Write by one statement, once for each row, in one transaction."""
         bound = list(rows)
-        await self.write(lambda connection: connection.executemany(sql, bound).rowcount)
+        await self.write(lambda connection: connection.many(sql, bound))
 
-    async def outside_transaction(self, operation: Operation[T]) -> T:
+    async def outside_transaction(self, operation: Callable[[SqliteConnection], T]) -> T:
         """Run `operation` on the writer, between two groups and outside any transaction."""
         return await self._submit(operation, alone=True)
 
     async def read(self, sql: str, parameters: Parameters = ()) -> list[Row]:
         """What one statement finds."""
-        return await self._run_on_reader(lambda connection: rows(connection, sql, parameters), snapshot=False)
+        return await self._run_on_reader(lambda connection: connection.all(sql, parameters), snapshot=False)
 
     async def one(self, sql: str, parameters: Parameters = ()) -> Row | None:
         """The first row that one statement finds."""
@@ -110,7 +108,9 @@ class Database:
         except sqlite3.Error as error:
             raise _translated(error) from error
 
-    async def _submit(self, operation: Operation[T], *, alone: bool = False, urgent: bool = False) -> T:
+    async def _submit(
+        self, operation: Callable[[SqliteConnection], T], *, alone: bool = False, urgent: bool = False
+    ) -> T:
         if self._thread is None:
             raise Unavailable("the journal is closed")
         loop = asyncio.get_running_loop()
@@ -127,7 +127,7 @@ class Database:
                 isolation_level=None,
                 check_same_thread=False,
                 timeout=_BUSY_MS / 1000,
-                factory=WriterConnection,
+                factory=SqliteConnection,
             )
             try:
                 self._prepare_writer(connection)
@@ -148,7 +148,7 @@ class Database:
         self._connection.close()
         self._connection = None
 
-    def _prepare_writer(self, connection: sqlite3.Connection) -> None:
+    def _prepare_writer(self, connection: SqliteConnection) -> None:
         for pragma in (
             "journal_mode = WAL",
             f"synchronous = {self._synchronous}",
@@ -225,7 +225,7 @@ class _Store(Protocol):
 
 
 Store = TypeVar("Store", bound=_Store)
-Method = Callable[Concatenate[Store, sqlite3.Connection, P], T]
+Method = Callable[Concatenate[Store, Connection, P], T]
 AsyncMethod = Callable[Concatenate[Store, P], Coroutine[Any, Any, T]]
 
 
@@ -249,7 +249,7 @@ def read_transaction(method: Method[Store, P, T]) -> AsyncMethod[Store, P, T]:
     return run
 
 
-def _run_only(connection: sqlite3.Connection, pending: Pending) -> None:
+def _run_only(connection: SqliteConnection, pending: Pending) -> None:
     try:
         pending.result = pending.operation(connection)
     except sqlite3.Error:
@@ -259,7 +259,7 @@ def _run_only(connection: sqlite3.Connection, pending: Pending) -> None:
         pending.error = error
 
 
-def _run_among_others(connection: sqlite3.Connection, pending: Pending) -> None:
+def _run_among_others(connection: SqliteConnection, pending: Pending) -> None:
     connection.execute("SAVEPOINT operation")
     try:
         pending.result = pending.operation(connection)

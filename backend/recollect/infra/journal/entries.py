@@ -1,7 +1,6 @@
 """Entries in the journal: what is known, where it came from, and what it was before."""
 
 import json
-import sqlite3
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Sequence
 from typing import Any
@@ -15,6 +14,7 @@ from recollect.domain.model import ThreadRef
 from recollect.domain.paths import thread_folder
 from recollect.domain.recall.rows import turn_row_id
 from recollect.domain.strategy import STRATEGIES_OF, STRATEGY
+from recollect.infra.journal.connector import Connection
 from recollect.infra.journal.entry_changes import EntryWriter
 from recollect.infra.journal.entry_rows import (
     SELECT_ENTRIES,
@@ -25,7 +25,6 @@ from recollect.infra.journal.entry_rows import (
     version_of,
 )
 from recollect.infra.journal.jobs import QueueingStore
-from recollect.infra.journal.rows import named_rows
 
 _EVERYTHING = -1
 
@@ -271,7 +270,7 @@ class SqlEntryStore(QueueingStore):
         An entry that says what is stored changes nothing, whatever its revision.
         """
 
-        def apply(connection: sqlite3.Connection) -> tuple[set[str], int | None]:
+        def apply(connection: Connection) -> tuple[set[str], int | None]:
             writer = EntryWriter(connection, change, self._clock())
             due = writer.apply()
             return writer.changed, due
@@ -285,14 +284,14 @@ class SqlEntryStore(QueueingStore):
         """
         now = self._clock()
 
-        def queue(connection: sqlite3.Connection) -> int | None:
+        def queue(connection: Connection) -> int | None:
             for job in jobs:
                 done_again = (
                     job.lane,
                     job.payload.get("cell"),
                     json.dumps(job.payload.get(STRATEGIES_OF, [])),
                 )
-                connection.execute(DROP_DEAD, done_again)
+                connection.run(DROP_DEAD, done_again)
             return queue_entry_jobs(connection, space, thread, jobs, now)
 
         await self._queue(queue)
@@ -326,21 +325,21 @@ DELETE FROM jobs WHERE owner = :owner AND dedupe = 'lapses' AND state != 'runnin
 
 
 def forget_derived(
-    connection: sqlite3.Connection, thread: ThreadRef, turns: Sequence[int] | None, now: int
+    connection: Connection, thread: ThreadRef, turns: Sequence[int] | None, now: int
 ) -> Derived:
     """Remove all that came from these turns, or from any turn of the thread, whoever's it is."""
     numbers = None if turns is None else json.dumps(list(turns))
     bound = {"space": thread.space, "thread_key": thread_key(thread), "turns": numbers}
-    gone = [known_of(row) for row in named_rows(connection, CITING, bound)]
-    connection.execute(FORGET_VERSIONS, {"folder": thread_folder(*thread), "turns": numbers})
+    gone = [known_of(row) for row in connection.all(CITING, bound)]
+    connection.run(FORGET_VERSIONS, {"folder": thread_folder(*thread), "turns": numbers})
     return remove_entries(connection, thread.space, gone, now)
 
 
-def keep_derived(connection: sqlite3.Connection, thread: ThreadRef, now: int, *, edited_only: bool) -> None:
+def keep_derived(connection: Connection, thread: ThreadRef, now: int, *, edited_only: bool) -> None:
     """What came from a thread that is to be forgotten stays, without its sources there."""
     bound = {"space": thread.space, "thread_key": thread_key(thread), "turns": None}
     by_owner: defaultdict[str, list[KnownEntry]] = defaultdict(list)
-    for row in named_rows(connection, CITING, bound):
+    for row in connection.all(CITING, bound):
         known = known_of(row)
         if known.is_edited or not edited_only:
             by_owner[known.owner].append(without_thread(known, thread))
@@ -355,13 +354,11 @@ def keep_derived(connection: sqlite3.Connection, thread: ThreadRef, now: int, *,
         EntryWriter(connection, change, now).apply()
 
 
-def remove_entries(
-    connection: sqlite3.Connection, space: str, gone: Sequence[KnownEntry], now: int
-) -> Derived:
+def remove_entries(connection: Connection, space: str, gone: Sequence[KnownEntry], now: int) -> Derived:
     ids = json.dumps([known.entry_id for known in gone])
     cells = [
         (ThreadRef(space, user_id, thread_id), cell)
-        for user_id, thread_id, cell in connection.execute(CELLS_OF, {"space": space, "ids": ids})
+        for user_id, thread_id, cell in connection.all(CELLS_OF, {"space": space, "ids": ids})
     ]
     by_owner: defaultdict[str, list[KnownEntry]] = defaultdict(list)
     for known in gone:
@@ -376,7 +373,7 @@ def remove_entries(
             remove=tuple(known.entry_id for known in theirs),
         )
         EntryWriter(connection, change, now).apply()
-        connection.execute(NOTHING_LAPSES, {"space": space, "owner": owner})
+        connection.run(NOTHING_LAPSES, {"space": space, "owner": owner})
     return Derived(
         {owner: tuple(known.entry_id for known in theirs) for owner, theirs in by_owner.items()},
         tuple(dict.fromkeys(known.path for known in gone if known.path)),
@@ -384,7 +381,7 @@ def remove_entries(
     )
 
 
-def _left_behind(connection: sqlite3.Connection, gone: Sequence[KnownEntry]) -> tuple[KnownEntry, ...]:
+def _left_behind(connection: Connection, gone: Sequence[KnownEntry]) -> tuple[KnownEntry, ...]:
     """What the entries that go had superseded, or were superseded by, as it is without them."""
     others: dict[str, KnownEntry] = {}
     for name in partners(*(known.entry for known in gone)):

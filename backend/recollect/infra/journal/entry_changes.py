@@ -1,7 +1,6 @@
 """Changing entries inside one transaction: rows, sources, histories, and the files that follow."""
 
 import json
-import sqlite3
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -36,6 +35,7 @@ from recollect.domain.paths import is_entry_path
 from recollect.domain.webhook import FORGOTTEN, MEMORY_MADE
 from recollect.errors import Conflict
 from recollect.infra.journal import entry_rows as places
+from recollect.infra.journal.connector import Connection
 from recollect.infra.journal.entry_rows import (
     INSERT_ENTRY,
     SELECT_ENTRIES,
@@ -54,10 +54,8 @@ from recollect.infra.journal.rows import (
     THREAD_PK,
     NewJob,
     earliest,
-    named_rows,
     put_receipt,
     queue_jobs,
-    rows,
     thread_columns,
 )
 from recollect.infra.journal.webhooks import announce, has_webhooks
@@ -95,7 +93,7 @@ VALUES (?, ?, ?, ?, ?, ?, ?, ?)"""
 class EntryWriter:
     """Applies one change. Whatever it raises, the transaction is undone by whoever opened it."""
 
-    connection: sqlite3.Connection
+    connection: Connection
     change: EntryChange
     now: int
     delays: Mapping[str, int] = field(default_factory=dict)
@@ -152,7 +150,7 @@ class EntryWriter:
         if known.kind == PROFILE and self.change.actor == "consolidation":
             self._require_origins(known)
         path = places.new_place(self.connection, known)
-        ((pk,),) = self.connection.execute(INSERT_ENTRY, row_of(known, path, self.now)).fetchall()
+        ((pk,),) = self.connection.all(INSERT_ENTRY, row_of(known, path, self.now))
         put_sources(self.connection, pk, known)
         self._made.append(known)
         if self.change.actor in ("person", "undo"):
@@ -163,9 +161,9 @@ class EntryWriter:
     def _undelete(self, known: KnownEntry) -> None:
         """A person wrote again what was deleted: the lists of deletions no longer hold it."""
         deleted = (known.space, known.entry_id)
-        found = self.connection.execute(
+        found = self.connection.all(
             "DELETE FROM buried_entries WHERE space = ? AND entry_id = ? RETURNING owner", deleted
-        ).fetchall()
+        )
         if found:
             add_to_ledger(self.connection, entry_restored_line(*deleted))
             queue_jobs(self.connection, [deletions_job(known.space, known.owner, self.now)], self.now)
@@ -180,12 +178,12 @@ class EntryWriter:
         # What a person changed in a file stays where they have it.
         stays = before.path in self.delays and known.path == before.path
         path = before.path if stays else places.kept_place(self.connection, before, known)
-        ((pk,),) = self.connection.execute(UPDATE_ENTRY, row_of(known, path, self.now)).fetchall()
+        ((pk,),) = self.connection.all(UPDATE_ENTRY, row_of(known, path, self.now))
         put_sources(self.connection, pk, known)
         version = (pk, before.revision, dumped_entry(before.entry), actor, cause, self.now)
-        ((version_pk,),) = self.connection.execute(ADD_HISTORY, version).fetchall()
+        ((version_pk,),) = self.connection.all(ADD_HISTORY, version)
         origins = origins_of(before.owner, before.entry)
-        self.connection.executemany(ADD_ORIGIN, [(version_pk, *origin) for origin in origins])
+        self.connection.many(ADD_ORIGIN, [(version_pk, *origin) for origin in origins])
         if path != before.path:
             self._leave(before)
         if (path, known.cell) != (before.path, before.cell):
@@ -202,7 +200,7 @@ class EntryWriter:
         sql = f"{SELECT_ENTRIES} WHERE e.space = ? AND e.owner = ? AND e.kind = ?"
         return [
             line.entry_id
-            for line in map(known_of, rows(self.connection, sql, bound))
+            for line in map(known_of, self.connection.all(sql, bound))
             if not line.is_edited and (made_of := origin_ids(line.entry)) and gone.issuperset(made_of)
         ]
 
@@ -212,28 +210,24 @@ class EntryWriter:
         if not gone:
             return
         bound = (self.change.space, self.change.owner, json.dumps(sorted(gone)))
-        for row in named_rows(self.connection, VERSIONS_NAMING, bound):
+        for row in self.connection.all(VERSIONS_NAMING, bound):
             if is_made_of(version_of(row), gone):
-                self.connection.execute(
-                    "UPDATE entry_history SET entry_json = NULL WHERE pk = ?", (row["pk"],)
-                )
+                self.connection.run("UPDATE entry_history SET entry_json = NULL WHERE pk = ?", (row["pk"],))
 
     def _remove(self, entry_id: str, *, keep_deleted: bool) -> None:
         """One that is gone already, or another owner's, is left alone."""
         before = stored_entry(self.connection, self.change.space, entry_id)
         if before is None or before.owner != self.change.owner:
             return
-        self.connection.execute(
-            "DELETE FROM entries WHERE space = ? AND entry_id = ?", (before.space, entry_id)
-        )
+        self.connection.run("DELETE FROM entries WHERE space = ? AND entry_id = ?", (before.space, entry_id))
         if before.kind == CASES and self.change.actor != "extraction":
             # Nobody forgets a case by making it again.
-            self.connection.execute(ADD_GONE_CASE, (entry_id,))
+            self.connection.run(ADD_GONE_CASE, (entry_id,))
             add_to_ledger(self.connection, case_line(entry_id))
         if self.change.actor == "person":
             self._deleted.append(before)
             of_cell = (before.space, before.cell)
-            self.connection.execute("DELETE FROM model_answers WHERE space = ? AND cell = ?", of_cell)
+            self.connection.run("DELETE FROM model_answers WHERE space = ? AND cell = ?", of_cell)
         if keep_deleted:
             self._record_deletion(before)
         self.changed.add(entry_id)
@@ -247,7 +241,7 @@ class EntryWriter:
         cells: dict[str, list[str]] = {}
         for source in before.sources:
             place = (*source.thread_in(before.space), turn_number(source.turn_id))
-            for cell, role, timestamp in self.connection.execute(CELL_OF_TURN, place):
+            for cell, role, timestamp in self.connection.all(CELL_OF_TURN, place):
                 cells.setdefault(cell, []).append(source.turn_id)
                 said = max(said, timestamp) if role == "user" else said
         statement = statement_key(before)
@@ -262,7 +256,7 @@ class EntryWriter:
     def _leave(self, before: KnownEntry) -> None:
         if is_entry_path(before.path):
             # Its section has to be removed from there, whether or not it was written yet.
-            self.connection.execute(
+            self.connection.run(
                 "INSERT OR IGNORE INTO leaving_entries (path, entry_id) VALUES (?, ?)",
                 (before.path, before.entry_id),
             )
@@ -277,7 +271,7 @@ class EntryWriter:
             drop_leaving(self.connection, path, [known.entry_id])
         if path not in self._touched:
             self._touched.add(path)
-            self.connection.execute(TOUCH, (path, known.space, known.owner, self.now))
+            self.connection.run(TOUCH, (path, known.space, known.owner, self.now))
 
     def _relink(self, known: KnownEntry) -> None:
         """The transcript of the memcell that it was made of links to it."""
@@ -288,7 +282,7 @@ class EntryWriter:
         threads = [
             thread
             for thread, cell in sorted(self._relinked)
-            if self.connection.execute(UNTRANSCRIBE, (*thread, cell)).rowcount
+            if self.connection.run(UNTRANSCRIBE, (*thread, cell))
         ]
         return [
             NewJob(TRANSCRIBE, vault_lane(thread_key(thread)), thread.space, thread, self.now)
@@ -353,11 +347,9 @@ def deletions_job(space: str, owner: str, now: int) -> NewJob:
     return NewJob(DELETIONS, entries_lane(deletions_path(owner)), space, None, now, payload, owner=owner)
 
 
-def record_deletions(
-    connection: sqlite3.Connection, space: str, owner: str, deletions: Sequence[Deletion]
-) -> None:
+def record_deletions(connection: Connection, space: str, owner: str, deletions: Sequence[Deletion]) -> None:
     add_to_ledger(connection, *(entry_line(space, owner, deletion) for deletion in deletions))
-    connection.executemany(ADD_DELETION, [deletion_row(space, owner, each) for each in deletions])
+    connection.many(ADD_DELETION, [deletion_row(space, owner, each) for each in deletions])
 
 
 def deletion_row(space: str, owner: str, deletion: Deletion) -> tuple[object, ...]:
@@ -367,26 +359,26 @@ def deletion_row(space: str, owner: str, deletion: Deletion) -> tuple[object, ..
     return (*row, deletion.statement, deletion.said)
 
 
-def forget_entries_of(connection: sqlite3.Connection, space: str, owner: str) -> None:
+def forget_entries_of(connection: Connection, space: str, owner: str) -> None:
     """Everything that is known of an owner's entries, and the work on them; their files are the caller's to remove."""
-    paths = [path for (path,) in connection.execute("SELECT path FROM entry_files WHERE owner = ?", (owner,))]
+    paths = [path for (path,) in connection.all("SELECT path FROM entry_files WHERE owner = ?", (owner,))]
     for path in paths:
         forget_file(connection, path)
     for table in ("entries", "buried_entries"):
-        connection.execute(f"DELETE FROM {table} WHERE space = ? AND owner = ?", (space, owner))
-    connection.execute("DELETE FROM strategy_counts WHERE owner = ?", (owner,))
-    connection.execute("DELETE FROM jobs WHERE owner = ? AND state != 'running'", (owner,))
+        connection.run(f"DELETE FROM {table} WHERE space = ? AND owner = ?", (space, owner))
+    connection.run("DELETE FROM strategy_counts WHERE owner = ?", (owner,))
+    connection.run("DELETE FROM jobs WHERE owner = ? AND state != 'running'", (owner,))
 
 
-def forget_file(connection: sqlite3.Connection, path: str) -> None:
+def forget_file(connection: Connection, path: str) -> None:
     """Nothing is known of a file any longer, but that none of its versions may come back."""
     retire_files(connection, [path])
-    connection.execute("DELETE FROM leaving_entries WHERE path = ?", (path,))
-    connection.execute("DELETE FROM entry_files WHERE path = ?", (path,))
+    connection.run("DELETE FROM leaving_entries WHERE path = ?", (path,))
+    connection.run("DELETE FROM entry_files WHERE path = ?", (path,))
 
 
-def drop_leaving(connection: sqlite3.Connection, path: str, gone: Collection[str]) -> None:
-    connection.executemany(
+def drop_leaving(connection: Connection, path: str, gone: Collection[str]) -> None:
+    connection.many(
         "DELETE FROM leaving_entries WHERE path = ? AND entry_id = ?", [(path, entry_id) for entry_id in gone]
     )
 

@@ -2,9 +2,7 @@
 
 import json
 import re
-import sqlite3
 from collections.abc import Callable, Collection, Mapping
-from typing import Any
 
 from recollect.domain.entries.entry import (
     BY_HAND,
@@ -20,6 +18,7 @@ from recollect.domain.identity import key_within_user, text_digest, turn_number
 from recollect.domain.job import ENTRIES, entries_lane
 from recollect.domain.model import ThreadRef
 from recollect.domain.paths import file_name
+from recollect.infra.journal.connector import Connection, Row
 from recollect.infra.journal.database import Database, read_transaction, write_transaction
 from recollect.infra.journal.entry_changes import TOUCH, EntryWriter, drop_leaving, forget_file
 from recollect.infra.journal.entry_rows import FILE_COLUMNS, SELECT_ENTRIES, file_job, known_of
@@ -73,36 +72,34 @@ class SqlEntryFileStore(QueueingStore, FileVersions):
         return frozenset(row["entry_id"] for row in found)
 
     @write_transaction
-    def announce(
-        self, connection: sqlite3.Connection, path: str, writing: str, filing: Mapping[str, str]
-    ) -> None:
+    def announce(self, connection: Connection, path: str, writing: str, filing: Mapping[str, str]) -> None:
         """Called before a file is written: after a crash, the new file is recognised as ours."""
         record_version(connection, path, writing.rsplit(maxsplit=1)[-1])
-        connection.execute("UPDATE entry_files SET writing = ? WHERE path = ?", (writing, path))
-        connection.executemany(
+        connection.run("UPDATE entry_files SET writing = ? WHERE path = ?", (writing, path))
+        connection.many(
             "UPDATE entries SET filing = ? WHERE path = ? AND entry_id = ?",
             [(digest, path, entry_id) for entry_id, digest in filing.items()],
         )
 
     @write_transaction
     def record(
-        self, connection: sqlite3.Connection, path: str, revision: int, digest: str, gone: Collection[str]
+        self, connection: Connection, path: str, revision: int, digest: str, gone: Collection[str]
     ) -> None:
         """Record that the file was written. Changes made since it was rendered stay marked as unwritten."""
-        connection.execute(
+        connection.run(
             "UPDATE entry_files SET written = ?, digest = ?, writing = NULL WHERE path = ?",
             (revision, digest, path),
         )
-        connection.execute(
+        connection.run(
             "UPDATE entries SET filed = filing, filing = NULL WHERE path = ? AND filing IS NOT NULL",
             (path,),
         )
         drop_leaving(connection, path, gone)
 
     @write_transaction
-    def removed(self, connection: sqlite3.Connection, path: str) -> bool:
+    def removed(self, connection: Connection, path: str) -> bool:
         """The file is gone: delete its row. False if entries belong in it: then it is marked to be written again."""
-        held = connection.execute("SELECT 1 FROM entries WHERE path = ? LIMIT 1", (path,)).fetchone()
+        held = connection.one("SELECT 1 FROM entries WHERE path = ? LIMIT 1", (path,))
         if held is None:
             forget_file(connection, path)
         else:
@@ -126,22 +123,20 @@ class SqlEntryFileStore(QueueingStore, FileVersions):
         all that it did not hold at the revision `settled_at`. Sections of `leaving` ids have to go from it.
         """
 
-        def record_edits(connection: sqlite3.Connection) -> tuple[set[str], int | None]:
+        def record_edits(connection: Connection) -> tuple[set[str], int | None]:
             now = self._clock()
-            before = connection.execute("SELECT revision FROM entry_files WHERE path = ?", (path,)).fetchone()
+            before = connection.one("SELECT revision FROM entry_files WHERE path = ?", (path,))
             writer = EntryWriter(connection, change, now, {path: delay_ms})
             due = writer.apply()
             if leaving:
-                connection.executemany(
+                connection.many(
                     "INSERT OR IGNORE INTO leaving_entries (path, entry_id) VALUES (?, ?)",
                     [(path, entry_id) for entry_id in leaving],
                 )
-                connection.execute(TOUCH, (path, change.space, change.owner, now))
-            ((revision, written),) = connection.execute(
-                TAKEN_IN, (path, change.space, change.owner, digest)
-            ).fetchall()
+                connection.run(TOUCH, (path, change.space, change.owner, now))
+            ((revision, written),) = connection.all(TAKEN_IN, (path, change.space, change.owner, digest))
             record_version(connection, path, digest)
-            connection.executemany(
+            connection.many(
                 "UPDATE entries SET filed = ?, filing = NULL WHERE path = ? AND entry_id = ?",
                 [(digest, path, entry_id) for entry_id, digest in filed.items()],
             )
@@ -163,8 +158,8 @@ class SqlEntryFileStore(QueueingStore, FileVersions):
         """Have a file settled, in turn with all else that is done to it. What it is `about` is in the job."""
         now = self._clock()
 
-        def queue(connection: sqlite3.Connection) -> int:
-            row = connection.execute("SELECT space FROM entry_files WHERE path = ?", (path,)).fetchone()
+        def queue(connection: Connection) -> int:
+            row = connection.one("SELECT space FROM entry_files WHERE path = ?", (path,))
             space = path.partition("/")[0] if row is None else row[0]
             return queue_jobs(connection, [file_job(space, path, now + delay_ms, **about)], now)
 
@@ -206,23 +201,23 @@ class SqlEntryFileStore(QueueingStore, FileVersions):
         return any(file_name(row["user_id"]) == user for row in found)
 
 
-def _filed(row: dict[str, Any]) -> FiledEntry:
+def _filed(row: Row) -> FiledEntry:
     digests = [digest for digest in (row["filed"], row["filing"]) if digest is not None]
     return FiledEntry(known_of(row), frozenset(digests))
 
 
-def _settle(connection: sqlite3.Connection, path: str) -> None:
-    connection.execute("UPDATE entry_files SET written = revision WHERE path = ?", (path,))
-    connection.execute("DELETE FROM leaving_entries WHERE path = ?", (path,))
-    connection.execute(
+def _settle(connection: Connection, path: str) -> None:
+    connection.run("UPDATE entry_files SET written = revision WHERE path = ?", (path,))
+    connection.run("DELETE FROM leaving_entries WHERE path = ?", (path,))
+    connection.run(
         "DELETE FROM jobs WHERE lane = ? AND kind = ? AND dedupe = '' AND state = 'queued'",
         (entries_lane(path), ENTRIES),
     )
 
 
-def _unwrite(connection: sqlite3.Connection, path: str) -> None:
-    connection.execute(UNWRITTEN, (path,))
-    connection.execute("UPDATE entries SET filed = NULL, filing = NULL WHERE path = ?", (path,))
+def _unwrite(connection: Connection, path: str) -> None:
+    connection.run(UNWRITTEN, (path,))
+    connection.run("UPDATE entries SET filed = NULL, filing = NULL WHERE path = ?", (path,))
 
 
 _MOST_VERSIONS = 50
@@ -272,20 +267,20 @@ class SqlSkillFiles(FileVersions):
         return found["text"] if ours is None else ours
 
     @write_transaction
-    def announce(self, connection: sqlite3.Connection, path: str, text: str) -> None:
+    def announce(self, connection: Connection, path: str, text: str) -> None:
         """Before it is written."""
         record_version(connection, path, text_digest(text))
-        connection.execute(
+        connection.run(
             "INSERT INTO skill_files (path, writing) VALUES (?, ?)"
             " ON CONFLICT (path) DO UPDATE SET writing = excluded.writing",
             (path, text),
         )
 
     @write_transaction
-    def record(self, connection: sqlite3.Connection, path: str, text: str) -> None:
+    def record(self, connection: Connection, path: str, text: str) -> None:
         """Record the text of the file on disk."""
         self._see(connection, path, text, "extraction", FROM_CASES)
-        connection.execute("UPDATE skill_files SET text = ?, writing = NULL WHERE path = ?", (text, path))
+        connection.run("UPDATE skill_files SET text = ?, writing = NULL WHERE path = ?", (text, path))
 
     async def see(self, path: str, text: str, actor: Actor = "person", cause: str = BY_HAND) -> None:
         """Record the file's text, and who changed it. A version that we announced counts as ours."""
@@ -301,13 +296,13 @@ class SqlSkillFiles(FileVersions):
         return [SeenSkill(row["path"], row["text"], row["revision"]) for row in found]
 
     @read_transaction
-    def of_users(self, connection: sqlite3.Connection) -> dict[str, list[str]]:
+    def of_users(self, connection: Connection) -> dict[str, list[str]]:
         """By the folders of users: the files of skills whose cases all came from threads of that user."""
-        named = {path: _case_ids(text) for path, text in connection.execute(SKILL_TEXTS)}
+        named = {path: _case_ids(text) for path, text in connection.all(SKILL_TEXTS)}
         cases = json.dumps([case_id for ids in named.values() for case_id in ids])
         users = {
             case_id: f"{owner.partition('/')[0]}/users/{file_name(user_id)}"
-            for case_id, owner, user_id in (connection.execute(WHOSE_CASES, (cases,)) if named else ())
+            for case_id, owner, user_id in (connection.all(WHOSE_CASES, (cases,)) if named else ())
         }
         found: dict[str, list[str]] = {}
         for path, ids in named.items():
@@ -337,26 +332,24 @@ class SqlSkillFiles(FileVersions):
         return frozenset(row["entry_id"] for row in await self._database.read(GONE_CASES))
 
     @write_transaction
-    def move(self, connection: sqlite3.Connection, path: str, to: str) -> None:
+    def move(self, connection: Connection, path: str, to: str) -> None:
         """A person gave the file another place: all that is known of it is known of that one."""
         for table in ("skill_files", "skill_versions"):
-            connection.execute(f"DELETE FROM {table} WHERE path = ?", (to,))
-            connection.execute(f"UPDATE {table} SET path = ? WHERE path = ?", (to, path))
+            connection.run(f"DELETE FROM {table} WHERE path = ?", (to,))
+            connection.run(f"UPDATE {table} SET path = ? WHERE path = ?", (to, path))
 
     @write_transaction
-    def forget(self, connection: sqlite3.Connection, path: str) -> None:
+    def forget(self, connection: Connection, path: str) -> None:
         """The file, all that it held before, and the epochs of chats that were offered it."""
         retire_files(connection, [path])
-        for (space,) in connection.execute("SELECT DISTINCT space FROM threads").fetchall():
+        for (space,) in connection.all("SELECT DISTINCT space FROM threads"):
             if file_name(space) == path.partition("/")[0]:
                 end_quoting_epochs(connection, space, None, [path])
         for table in ("skill_files", "skill_versions"):
-            connection.execute(f"DELETE FROM {table} WHERE path = ?", (path,))
+            connection.run(f"DELETE FROM {table} WHERE path = ?", (path,))
 
-    def _see(self, connection: sqlite3.Connection, path: str, text: str, actor: Actor, cause: str) -> None:
-        row = connection.execute(
-            "SELECT seen, writing, revision, text FROM skill_files WHERE path = ?", (path,)
-        ).fetchone()
+    def _see(self, connection: Connection, path: str, text: str, actor: Actor, cause: str) -> None:
+        row = connection.one("SELECT seen, writing, revision, text FROM skill_files WHERE path = ?", (path,))
         before, writing, revision, written = row or (None, None, 0, None)
         if before == text:
             return
@@ -365,12 +358,12 @@ class SqlSkillFiles(FileVersions):
         if before is not None:
             # A person may have taken them out of the file; its words are still those of the cases.
             cases = json.dumps(sorted({*_case_ids(before), *_case_ids(written or "")}))
-            connection.execute(ADD_VERSION, (path, revision, before, cases, actor, cause, self._clock()))
-        connection.execute(
+            connection.run(ADD_VERSION, (path, revision, before, cases, actor, cause, self._clock()))
+        connection.run(
             "INSERT INTO skill_files (path, seen, revision) VALUES (?, ?, ?)"
             " ON CONFLICT (path) DO UPDATE SET seen = excluded.seen, revision = excluded.revision",
             (path, text, revision + 1),
         )
-        connection.execute(
+        connection.run(
             "DELETE FROM skill_versions WHERE path = ? AND revision <= ?", (path, revision - _MOST_VERSIONS)
         )

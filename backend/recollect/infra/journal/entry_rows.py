@@ -1,8 +1,7 @@
 """Rows of entries, the files they belong to, and the jobs that entries set off."""
 
 import json
-import sqlite3
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -22,6 +21,7 @@ from recollect.domain.markdown.entry_file import render_entry
 from recollect.domain.model import Entry, JsonObject, ThreadRef
 from recollect.domain.paths import PART_BYTES, day_of_path, entry_day, entry_path, owner_of_path
 from recollect.domain.strategy import CAUSES, HELD, own_lane
+from recollect.infra.journal.connector import Connection, Row
 from recollect.infra.journal.rows import (
     THREAD_PK,
     NewJob,
@@ -29,7 +29,6 @@ from recollect.infra.journal.rows import (
     count_causes,
     dumped,
     made,
-    named_rows,
     queue_jobs,
     waiting_twin,
 )
@@ -63,7 +62,7 @@ UPDATE entries SET {", ".join(f"{name} = :{name}" for name in _CHANGING)}, revis
 WHERE space = :space AND entry_id = :entry_id RETURNING pk"""
 
 
-def known_of(row: Mapping[str, Any]) -> KnownEntry:
+def known_of(row: Row) -> KnownEntry:
     links, extra = tuple(json.loads(row["links_json"])), json.loads(row["extra_json"])
     entry = made(Entry, row, when=row["when_ms"], sources=links, extra=extra)
     sources = tuple(
@@ -72,7 +71,7 @@ def known_of(row: Mapping[str, Any]) -> KnownEntry:
     return made(KnownEntry, row, entry=entry, sources=sources, repeated=0)
 
 
-def deletion_of(row: Mapping[str, Any]) -> Deletion:
+def deletion_of(row: Row) -> Deletion:
     return made(Deletion, row, turn_ids=tuple(json.loads(row["turn_ids_json"])))
 
 
@@ -102,15 +101,15 @@ def row_of(known: KnownEntry, path: str, now: int) -> dict[str, Any]:
     }
 
 
-def stored_entry(connection: sqlite3.Connection, space: str, name: str) -> KnownEntry | None:
-    found = named_rows(connection, f"{SELECT_ENTRIES} WHERE e.space = ? AND e.entry_id = ?", (space, name))
+def stored_entry(connection: Connection, space: str, name: str) -> KnownEntry | None:
+    found = connection.all(f"{SELECT_ENTRIES} WHERE e.space = ? AND e.entry_id = ?", (space, name))
     return next((known_of(row) for row in found), None)
 
 
-def put_sources(connection: sqlite3.Connection, pk: int, known: KnownEntry) -> None:
+def put_sources(connection: Connection, pk: int, known: KnownEntry) -> None:
     """In the place of those it had."""
-    connection.execute("DELETE FROM entry_sources WHERE entry_pk = ?", (pk,))
-    connection.executemany(
+    connection.run("DELETE FROM entry_sources WHERE entry_pk = ?", (pk,))
+    connection.many(
         "INSERT INTO entry_sources (entry_pk, place, thread_key, user_id, thread_id, turn) VALUES (?, ?, ?, ?, ?, ?)",
         [
             (pk, place, thread_key(thread), thread.user_id, thread.thread_id, _turn(source))
@@ -120,13 +119,13 @@ def put_sources(connection: sqlite3.Connection, pk: int, known: KnownEntry) -> N
     )
 
 
-def mark_asking(connection: sqlite3.Connection, change: EntryChange) -> set[str]:
+def mark_asking(connection: Connection, change: EntryChange) -> set[str]:
     """Of the turns of a memcell, those in which a person only asks, and no others. Returns the memcell's id."""
     if change.asks is None or not change.receipts:
         return set()
     of_cell = change.receipts[0]
     asking = json.dumps([turn_number(name) for name in change.asks])
-    connection.execute(ASKING, (asking, *of_cell.thread, of_cell.cell))
+    connection.run(ASKING, (asking, *of_cell.thread, of_cell.cell))
     return {of_cell.cell}
 
 
@@ -143,7 +142,7 @@ def dumped_entry(entry: Entry) -> str:
     return json.dumps(told, ensure_ascii=False, separators=(",", ":"))
 
 
-def version_of(row: Mapping[str, Any]) -> EntryVersion:
+def version_of(row: Row) -> EntryVersion:
     told = row["entry_json"]
     entry = None
     if told is not None:
@@ -152,7 +151,7 @@ def version_of(row: Mapping[str, Any]) -> EntryVersion:
     return EntryVersion(row["revision"], entry, row["actor"], row["cause"], row["at"])
 
 
-def new_place(connection: sqlite3.Connection, known: KnownEntry) -> str:
+def new_place(connection: Connection, known: KnownEntry) -> str:
     """The last file of its day that has room. A skill's file is named by whoever makes it."""
     if known.path or known.kind == SKILLS:
         return known.path
@@ -160,15 +159,15 @@ def new_place(connection: sqlite3.Connection, known: KnownEntry) -> str:
     if known.kind == PROFILE:
         return path
     part, is_known = 2, "SELECT 1 FROM entry_files WHERE path = ?"
-    while connection.execute(
+    while connection.one(
         is_known, (following := entry_path(known.owner, known.kind, known.entry.when, part),)
-    ).fetchone():
+    ):
         path, part = following, part + 1
     size = "SELECT coalesce(sum(size), 0) FROM entries WHERE path = ?"
-    return following if connection.execute(size, (path,)).fetchone()[0] >= PART_BYTES else path
+    return following if connection.one(size, (path,))[0] >= PART_BYTES else path
 
 
-def kept_place(connection: sqlite3.Connection, before: KnownEntry, after: KnownEntry) -> str:
+def kept_place(connection: Connection, before: KnownEntry, after: KnownEntry) -> str:
     """The file an entry has, unless it is told another, or is no longer of that file's day."""
     if after.path not in ("", before.path):
         return after.path
@@ -179,7 +178,7 @@ def kept_place(connection: sqlite3.Connection, before: KnownEntry, after: KnownE
 
 
 def with_own_heading(
-    connection: sqlite3.Connection, known: KnownEntry, before: KnownEntry | None, edited: Collection[str]
+    connection: Connection, known: KnownEntry, before: KnownEntry | None, edited: Collection[str]
 ) -> KnownEntry:
     """With a number behind its title where another entry of its file has the same one.
 
@@ -191,7 +190,7 @@ def with_own_heading(
     path = new_place(connection, known) if before is None else kept_place(connection, before, known)
     taken = "SELECT 1 FROM entries WHERE path = ? AND title = ? AND entry_id != ?"
     title, number = known.entry.title, 1
-    while connection.execute(taken, (path, title, known.entry_id)).fetchone():
+    while connection.one(taken, (path, title, known.entry_id)):
         number += 1
         title = f"{known.entry.title} ({number})"
     return known if number == 1 else replace(known, entry=replace(known.entry, title=title))
@@ -217,7 +216,7 @@ RESTART = "UPDATE jobs SET run_at = ? WHERE lane = ? AND kind = ? AND state = 'q
 
 
 def queue_entry_jobs(
-    connection: sqlite3.Connection, space: str, thread: ThreadRef | None, jobs: Sequence[JobSpec], now: int
+    connection: Connection, space: str, thread: ThreadRef | None, jobs: Sequence[JobSpec], now: int
 ) -> int | None:
     """Queue each job once; one that runs every N events is held until the N-th. Returns when the first is due."""
     due: list[NewJob] = []
@@ -230,14 +229,14 @@ def queue_entry_jobs(
         if is_turn and "strategy" in job.payload:
             # Also what was held when the settings said otherwise.
             lane = own_lane(job.payload["strategy"], str(owner))
-            connection.execute(RELEASE, (run_at, lane, new.kind, HELD))
+            connection.run(RELEASE, (run_at, lane, new.kind, HELD))
         if is_turn and job.restart:
-            connection.execute(RESTART, (run_at, new.lane, new.kind, HELD))
+            connection.run(RESTART, (run_at, new.lane, new.kind, HELD))
         due.append(_joined(connection, new, job.payload[CAUSES]) if CAUSES in job.payload else new)
     return queue_jobs(connection, due, now) if due else None
 
 
-def _joined(connection: sqlite3.Connection, new: NewJob, causes: Sequence[JsonObject]) -> NewJob:
+def _joined(connection: Connection, new: NewJob, causes: Sequence[JsonObject]) -> NewJob:
     """One like it that waits takes its causes; where that has many, a job beside it does: each writes all of them."""
     number = 1
     while (twin := waiting_twin(connection, new)) is not None:
@@ -249,12 +248,12 @@ def _joined(connection: sqlite3.Connection, new: NewJob, causes: Sequence[JsonOb
     return new
 
 
-def _is_its_turn(connection: sqlite3.Connection, job: JobSpec) -> bool:
+def _is_its_turn(connection: Connection, job: JobSpec) -> bool:
     if job.every <= 1:
         return True
     counted = (job.payload["owner"], job.payload["strategy"])
-    ((events,),) = connection.execute(COUNT_EVENT, counted).fetchall()
+    ((events,),) = connection.all(COUNT_EVENT, counted)
     if events < job.every:
         return False
-    connection.execute("DELETE FROM strategy_counts WHERE owner = ? AND strategy = ?", counted)
+    connection.run("DELETE FROM strategy_counts WHERE owner = ? AND strategy = ?", counted)
     return True

@@ -1,7 +1,6 @@
 """The versions of vault files that are ours, so that an old copy is told from an edit; and what the ledger still lacks."""
 
 import json
-import sqlite3
 from collections.abc import Collection, Iterable, Mapping
 
 from recollect.domain.forgetting import file_line, file_restored_line
@@ -10,6 +9,7 @@ from recollect.domain.job import PURGE
 from recollect.domain.markdown.transcript import is_transcript
 from recollect.domain.paths import is_entry_path, notes_folder
 from recollect.domain.vault_file import EMPTY
+from recollect.infra.journal.connector import Connection
 from recollect.infra.journal.database import Database
 
 _MOST_VERSIONS = 1000
@@ -35,33 +35,31 @@ IS_DELETED = """
 SELECT min(gone) AS is_deleted FROM written_files WHERE digest = :digest AND (file = :file OR :anywhere)"""
 
 
-def record_version(connection: sqlite3.Connection, path: str, digest: str) -> None:
+def record_version(connection: Connection, path: str, digest: str) -> None:
     """This version of a file is ours and the current one; those before it are old."""
     version = (file_key(path), digest[:_DIGITS])
-    (newest,) = connection.execute(
+    (newest,) = connection.one(
         "SELECT coalesce(max(number), 0) FROM written_files WHERE file = ?", version[:1]
-    ).fetchone()
-    if connection.execute(
-        "SELECT 1 FROM written_files WHERE file = ? AND digest = ? AND gone", version
-    ).fetchone():
+    )
+    if connection.one("SELECT 1 FROM written_files WHERE file = ? AND digest = ? AND gone", version):
         add_to_ledger(connection, file_restored_line(*version))
-    connection.execute(ADD_VERSION, (*version, newest + 1))
-    connection.execute(
+    connection.run(ADD_VERSION, (*version, newest + 1))
+    connection.run(
         "DELETE FROM written_files WHERE file = ? AND number <= ?", (version[0], newest + 1 - _MOST_VERSIONS)
     )
 
 
-def retire_files(connection: sqlite3.Connection, paths: Iterable[str]) -> None:
+def retire_files(connection: Connection, paths: Iterable[str]) -> None:
     """These files were deleted or forgotten: no version of them may come back."""
     for file in map(file_key, paths):
-        found = connection.execute(
+        found = connection.all(
             "UPDATE written_files SET gone = 1 WHERE file = ? AND NOT gone RETURNING digest", (file,)
-        ).fetchall()
+        )
         if found:
             add_to_ledger(connection, file_line(file, [digest for (digest,) in found]))
 
 
-def retire_version(connection: sqlite3.Connection, path: str, digest: str | None) -> None:
+def retire_version(connection: Connection, path: str, digest: str | None) -> None:
     """As `retire_files`, for a file that may be a person's: this version of it does not come back either.
 
     A note does not come back under any other name of its owner's notes; but whoever likes may have empty ones.
@@ -70,29 +68,29 @@ def retire_version(connection: sqlite3.Connection, path: str, digest: str | None
         record_version(connection, path, digest)
     retire_files(connection, [path])
     if digest not in (None, EMPTY) and (folder := notes_folder(path)) is not None:
-        connection.execute(ADD_VERSION, (file_key(folder), digest[:_DIGITS], 1))
+        connection.run(ADD_VERSION, (file_key(folder), digest[:_DIGITS], 1))
         retire_files(connection, [folder])
 
 
-def retire_removed(connection: sqlite3.Connection, path: str, digest: str) -> None:
+def retire_removed(connection: Connection, path: str, digest: str) -> None:
     """As `retire_files`, with its last version, for a file that a person removed. One that never was ours may come back."""
-    if connection.execute(HAS_VERSIONS, (file_key(path),)).fetchone():
+    if connection.one(HAS_VERSIONS, (file_key(path),)):
         record_version(connection, path, digest)
         retire_files(connection, [path])
 
 
-def allow_versions(connection: sqlite3.Connection, path: str, digests: Iterable[str]) -> None:
+def allow_versions(connection: Connection, path: str, digests: Iterable[str]) -> None:
     """These are versions of a file, and not deleted any more. The last one is the current one."""
     for digest in digests:
         record_version(connection, path, digest)
         version = (file_key(notes_folder(path) or path), digest[:_DIGITS])
-        if connection.execute(LIFT, version).fetchall():
+        if connection.all(LIFT, version):
             add_to_ledger(connection, file_restored_line(*version))
 
 
-def add_to_ledger(connection: sqlite3.Connection, *lines: str) -> None:
+def add_to_ledger(connection: Connection, *lines: str) -> None:
     """They are taken down after the transaction, and not if it is undone."""
-    connection.executemany("INSERT INTO ledger_outbox (line) VALUES (?)", [(line,) for line in lines])
+    connection.many("INSERT INTO ledger_outbox (line) VALUES (?)", [(line,) for line in lines])
 
 
 class FileVersions:
@@ -160,7 +158,7 @@ class FileVersions:
     async def retire(self, versions: Mapping[str, str]) -> None:
         """These files, by path and digest, are forgotten; to remove them is up to the caller."""
 
-        def work(connection: sqlite3.Connection) -> None:
+        def work(connection: Connection) -> None:
             for path, digest in versions.items():
                 retire_version(connection, path, digest)
 

@@ -1,7 +1,6 @@
 """The files in the vault: transcripts, notes, and the versions of every file."""
 
 import json
-import sqlite3
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -14,6 +13,7 @@ from recollect.domain.model import Memcell, Note, ThreadRef, Turn
 from recollect.domain.paths import owner_folder, transcript_path
 from recollect.domain.vault_file import KnownPart, PlacedTurn, StoredPart, TranscriptState
 from recollect.errors import Unavailable
+from recollect.infra.journal.connector import Connection
 from recollect.infra.journal.database import Database, read_transaction, write_transaction
 from recollect.infra.journal.file_versions import (
     FileVersions,
@@ -32,7 +32,6 @@ from recollect.infra.journal.rows import (
     dumped,
     made,
     memcell_of,
-    named_rows,
     queue_jobs,
     thread_of,
     thread_pk,
@@ -107,15 +106,14 @@ class SqlTranscriptStore(FileVersions):
     @read_transaction
     def turns(
         self,
-        connection: sqlite3.Connection,
+        connection: Connection,
         thread: ThreadRef,
         first: int,
         last: int | None = None,
         limit: int = -1,
     ) -> list[PlacedTurn]:
         """Turns that are final and have only final ones before them, by their places, `first` and `last` included."""
-        found = named_rows(
-            connection,
+        found = connection.all(
             f"{FINAL_TURNS} AND position >= :first AND position <= :last ORDER BY position LIMIT :limit",
             {
                 **thread._asdict(),
@@ -127,9 +125,7 @@ class SqlTranscriptStore(FileVersions):
         return [PlacedTurn(row["position"], turn_of(row)) for row in found]
 
     @read_transaction
-    def cells(
-        self, connection: sqlite3.Connection, thread: ThreadRef, first: int, last: int
-    ) -> list[Memcell]:
+    def cells(self, connection: Connection, thread: ThreadRef, first: int, last: int) -> list[Memcell]:
         """The memcells whose last turn stands between these places, with links to the memories made of them."""
         return _linked_cells(connection, thread, first, last)
 
@@ -146,12 +142,12 @@ class SqlTranscriptStore(FileVersions):
         )
 
     @write_transaction
-    def announce(self, connection: sqlite3.Connection, thread: ThreadRef, part: StoredPart) -> None:
+    def announce(self, connection: Connection, thread: ThreadRef, part: StoredPart) -> None:
         """Before the file is put in place: if we die then, what stands there is known to be ours."""
         if thread_pk(connection, thread):
             path = transcript_path(*thread, part.part)
             record_version(connection, path, (part.writing or "").split()[-1])
-        connection.execute(
+        connection.run(
             "INSERT INTO transcript_parts (thread_pk, part, first_position, last_position, header_revision,"
             f" writing) SELECT pk, ?, ?, ?, ?, ? FROM threads WHERE {IS_THREAD}"
             " ON CONFLICT (thread_pk, part) DO UPDATE SET writing = excluded.writing",
@@ -162,18 +158,18 @@ class SqlTranscriptStore(FileVersions):
 
     @write_transaction
     def record(
-        self, connection: sqlite3.Connection, thread: ThreadRef, part: StoredPart, cells: Sequence[Memcell]
+        self, connection: Connection, thread: ThreadRef, part: StoredPart, cells: Sequence[Memcell]
     ) -> None:
         """After the file is in place. A cell whose links changed since it was rendered is still to be written."""
         pk = thread_pk(connection, thread)
         current = _linked_cells(connection, thread, part.first_position, part.last_position) if cells else []
         links = {cell.memcell_id: cell.links for cell in current}
-        connection.execute(
+        connection.run(
             "UPDATE transcript_parts SET first_position = ?, last_position = ?, header_revision = ?,"
             " digest = ?, writing = NULL WHERE thread_pk = ? AND part = ?",
             (part.first_position, part.last_position, part.header_revision, part.digest, pk, part.part),
         )
-        connection.executemany(
+        connection.many(
             "UPDATE memcell SET transcribed = 1 WHERE thread_pk = ? AND memcell_id = ?",
             [(pk, cell.memcell_id) for cell in cells if links.get(cell.memcell_id) == cell.links],
         )
@@ -187,10 +183,10 @@ class SqlTranscriptStore(FileVersions):
         )
 
     @write_transaction
-    def forget_parts(self, connection: sqlite3.Connection, thread: ThreadRef) -> None:
+    def forget_parts(self, connection: Connection, thread: ThreadRef) -> None:
         """Record that all files of a thread are gone, so that its turns are written again."""
-        connection.execute(f"DELETE FROM transcript_parts WHERE thread_pk = {THREAD_PK}", thread)
-        connection.execute(f"UPDATE memcell SET transcribed = 0 WHERE thread_pk = {THREAD_PK}", thread)
+        connection.run(f"DELETE FROM transcript_parts WHERE thread_pk = {THREAD_PK}", thread)
+        connection.run(f"UPDATE memcell SET transcribed = 0 WHERE thread_pk = {THREAD_PK}", thread)
 
     async def known_parts(self) -> list[KnownPart]:
         """Every file that should be in the vault."""
@@ -204,7 +200,7 @@ class SqlTranscriptStore(FileVersions):
     @write_transaction
     def revise(
         self,
-        connection: sqlite3.Connection,
+        connection: Connection,
         thread: ThreadRef,
         turns: Sequence[Turn],
         header: Mapping[str, Any],
@@ -216,7 +212,7 @@ class SqlTranscriptStore(FileVersions):
         pk = thread_pk(connection, thread)
         changed = [turn for turn in turns if _revise_turn(connection, pk, turn)]
         if changed:
-            connection.execute(COUNT_REVISION, (pk,))
+            connection.run(COUNT_REVISION, (pk,))
         if header:
             _revise_header(connection, pk, header)
         return len(changed)
@@ -251,16 +247,16 @@ class SqlTranscriptStore(FileVersions):
     async def fold_log(self) -> None:
         """Fold the write-ahead log into the file and empty it, so that nothing forgotten stays in it."""
         busy, *_ = await self._database.outside_transaction(
-            lambda connection: connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+            lambda connection: connection.one("PRAGMA wal_checkpoint(TRUNCATE)")
         )
         if busy:
             raise Unavailable("somebody is reading the journal; its log is emptied when they are done")
 
 
-def _linked_cells(connection: sqlite3.Connection, thread: ThreadRef, first: int, last: int) -> list[Memcell]:
-    cells = [memcell_of(row) for row in named_rows(connection, CELLS, (*thread, first, last))]
+def _linked_cells(connection: Connection, thread: ThreadRef, first: int, last: int) -> list[Memcell]:
+    cells = [memcell_of(row) for row in connection.all(CELLS, (*thread, first, last))]
     owner, links = owner_folder(thread.space, thread.user_id), defaultdict[str, list[str]](list)
-    for cell, entry_id, path in connection.execute(
+    for cell, entry_id, path in connection.all(
         MADE_OF_CELLS, (thread.space, owner, json.dumps([cell.memcell_id for cell in cells]))
     ):
         if len(links[cell]) < _MOST_LINKS and (link := entry_link(owner, path, entry_id)) is not None:
@@ -272,19 +268,19 @@ def _known_part_of(row: Any) -> KnownPart:
     return made(KnownPart, row, digests=frozenset([row["digest"], *(row["writing"] or "").split()]))
 
 
-def _revise_turn(connection: sqlite3.Connection, thread_pk: int, turn: Turn) -> bool:
+def _revise_turn(connection: Connection, thread_pk: int, turn: Turn) -> bool:
     words = (turn.content, turn.sender_id, turn.reasoning, turn_digest(turn, turn.message_id))
     place = (thread_pk, turn_number(turn.turn_id), turn.message_id)
-    return connection.execute(REVISE_TURN, (*words, *place)).rowcount == 1
+    return connection.run(REVISE_TURN, (*words, *place)) == 1
 
 
-def _revise_header(connection: sqlite3.Connection, thread_pk: int, header: Mapping[str, Any]) -> None:
+def _revise_header(connection: Connection, thread_pk: int, header: Mapping[str, Any]) -> None:
     columns = {"title": header.get("title"), "tags_json": dumped(list(header.get("tags", ())))}
     named = [name for name in columns if name.removesuffix("_json") in header]
     assignments = "".join(f"{name} = :{name}, " for name in named)
     if columns["title"]:
         assignments += "one_shot = 0, "
-    connection.execute(
+    connection.run(
         f"UPDATE threads SET {assignments}header_revision = header_revision + 1 WHERE pk = :pk",
         {**{name: columns[name] for name in named}, "pk": thread_pk},
     )
@@ -318,13 +314,11 @@ class SqlNoteStore(FileVersions):
         return await self._found(OF_OWNER, owner)
 
     @read_transaction
-    def listed(self, connection: sqlite3.Connection, owner: str | None = None) -> list[tuple[str, str]]:
+    def listed(self, connection: Connection, owner: str | None = None) -> list[tuple[str, str]]:
         """The notes and the files of entries that there should be, as (owner, path), in order; or those of an owner."""
         where, bound = ("", ()) if owner is None else (" WHERE owner = ?", (owner, owner))
-        return connection.execute(
-            f"SELECT owner, path FROM notes{where} UNION SELECT owner, path FROM entry_files{where} ORDER BY 1, 2",
-            bound,
-        ).fetchall()
+        sql = f"SELECT owner, path FROM notes{where} UNION SELECT owner, path FROM entry_files{where} ORDER BY 1, 2"
+        return [(owner, path) for owner, path in connection.all(sql, bound)]
 
     async def at(self, paths: Collection[str]) -> list[Note]:
         """Those of these that are known."""
@@ -337,9 +331,9 @@ class SqlNoteStore(FileVersions):
     async def put(self, note: Note, text: str, versions: Sequence[str]) -> None:
         """Record a note that came through the API. The last of its `versions` is the current one."""
 
-        def work(connection: sqlite3.Connection) -> None:
+        def work(connection: Connection) -> None:
             allow_versions(connection, note.path, versions)
-            connection.execute(SEEN, (note.path, note.owner, note.digest, note.modified, text))
+            connection.run(SEEN, (note.path, note.owner, note.digest, note.modified, text))
 
         await self._database.write(work)
 
@@ -357,11 +351,11 @@ class SqlNoteStore(FileVersions):
         Its text is kept for a while.
         """
 
-        def work(connection: sqlite3.Connection) -> None:
-            connection.execute(REMOVED, (now, note.path))
-            connection.execute("DELETE FROM notes WHERE path = ?", (note.path,))
+        def work(connection: Connection) -> None:
+            connection.run(REMOVED, (now, note.path))
+            connection.run("DELETE FROM notes WHERE path = ?", (note.path,))
             same = (note.owner, note.digest)
-            if not connection.execute("SELECT 1 FROM notes WHERE (owner, digest) = (?, ?)", same).fetchone():
+            if not connection.one("SELECT 1 FROM notes WHERE (owner, digest) = (?, ?)", same):
                 retire_removed(connection, note.path, note.digest)
 
         await self._database.write(work)
@@ -375,13 +369,13 @@ class SqlNoteStore(FileVersions):
         Where there is another note by now, it stays.
         """
 
-        def work(connection: sqlite3.Connection) -> list[Note]:
-            connection.execute("DELETE FROM removed_notes WHERE path IN (SELECT path FROM notes)")
-            rows = connection.execute(BACK).fetchall()
+        def work(connection: Connection) -> list[Note]:
+            connection.run("DELETE FROM removed_notes WHERE path IN (SELECT path FROM notes)")
+            rows = connection.all(BACK)
             for path, _, digest, *_ in rows:
                 allow_versions(connection, path, [digest])
-            connection.executemany(SEEN, rows)
-            return [Note(*row[:4]) for row in rows]
+            connection.many(SEEN, rows)
+            return [Note(*tuple(row)[:4]) for row in rows]
 
         return await self._database.write(work)
 

@@ -1,7 +1,6 @@
 """Forgetting in the journal: threads, users, what came late, and the bytes left where rows were."""
 
 import json
-import sqlite3
 from collections.abc import Sequence
 
 from recollect.domain.forgetting import (
@@ -24,6 +23,7 @@ from recollect.domain.paths import is_note, owner_folder, transcript_path
 from recollect.domain.strategy import STRATEGY
 from recollect.domain.vault_file import EMPTY
 from recollect.domain.webhook import FORGOTTEN
+from recollect.infra.journal.connector import Connection
 from recollect.infra.journal.database import write_transaction
 from recollect.infra.journal.entries import forget_derived, keep_derived, remove_entries
 from recollect.infra.journal.entry_changes import forget_entries_of
@@ -45,14 +45,13 @@ from recollect.infra.journal.rows import (
     IS_NAMED_THREAD,
     IS_THREAD,
     earliest,
-    named_rows,
     thread_columns,
 )
 from recollect.infra.journal.webhooks import announce_of_user, drop_deliveries, load_webhooks
 
 
 def forget_thread(
-    connection: sqlite3.Connection, thread: ThreadRef, now: int, memories: Memories = "all"
+    connection: Connection, thread: ThreadRef, now: int, memories: Memories = "all"
 ) -> tuple[int, int | None]:
     """Forget a thread with its turns. Returns how many turns, and when the purge is due."""
     pk, incognito = thread_columns(connection, thread, "pk, incognito")
@@ -68,14 +67,12 @@ def forget_thread(
     return count, due
 
 
-def forget_user(
-    connection: sqlite3.Connection, space: str, user_id: str, now: int
-) -> tuple[Forgotten, int | None]:
+def forget_user(connection: Connection, space: str, user_id: str, now: int) -> tuple[Forgotten, int | None]:
     """Forget all of a user's threads, entries and notes, and what agents learned from them."""
     owner = owner_folder(space, user_id)
-    threads = connection.execute(
+    threads = connection.all(
         "SELECT pk, thread_id FROM threads WHERE space = ? AND user_id = ?", (space, user_id)
-    ).fetchall()
+    )
     turns = 0
     gone: list[Derived] = []
     for pk, thread_id in threads:
@@ -83,9 +80,9 @@ def forget_user(
         count, derived, _ = _forget_thread(connection, pk, thread, now)
         turns += count
         gone.append(derived)
-    (unsourced,) = connection.execute(
+    (unsourced,) = connection.one(
         "SELECT count(*) FROM entries WHERE space = ? AND owner = ?", (space, owner)
-    ).fetchone()
+    )
     forget_owner(connection, space, owner)
     derived = _joined(gone, owner)
     task = Task(space, user_id, "", None, derived, now)
@@ -99,30 +96,30 @@ def forget_user(
     return Forgotten(turns, sum(map(len, gone)) + unsourced, len(threads)), due
 
 
-def forget_owner(connection: sqlite3.Connection, space: str, owner: str) -> None:
+def forget_owner(connection: Connection, space: str, owner: str) -> None:
     """Delete all rows of an owner except threads. The caller removes the files."""
     forget_entries_of(connection, space, owner)
     for table in ("notes", "removed_notes"):
         sql = f"DELETE FROM {table} WHERE owner = ? RETURNING path, digest"
-        for path, digest in connection.execute(sql, (owner,)).fetchall():
+        for path, digest in connection.all(sql, (owner,)):
             retire_version(connection, path, digest)
 
 
 def _forget_thread(
-    connection: sqlite3.Connection, pk: int, thread: ThreadRef, now: int
+    connection: Connection, pk: int, thread: ThreadRef, now: int
 ) -> tuple[int, Derived, list[int]]:
     """Returns how many turns it had, what had come of them, and which threads quoted any."""
     space, user_id, thread_id = thread
     derived = forget_derived(connection, thread, None, now)
     said = "SELECT message_id, position FROM turns WHERE thread_pk = ?"
-    messages = connection.execute(said, (pk,)).fetchall()
+    messages = connection.all(said, (pk,))
     add_tombstones(connection, thread, messages)
-    parts = connection.execute("SELECT part FROM transcript_parts WHERE thread_pk = ?", (pk,)).fetchall()
+    parts = connection.all("SELECT part FROM transcript_parts WHERE thread_pk = ?", (pk,))
     retire_files(connection, [transcript_path(*thread, part) for (part,) in parts])
     quoting = end_quoting_epochs(connection, space, user_id, [], f"{key_within_user(space, thread_id)}:")
     quoting += end_quoting_epochs(connection, space, whose_prompts(user_id, derived), derived.ids)
-    connection.execute(FORGET_JOBS, (*thread, PURGE, DELIVERY))
-    connection.execute("DELETE FROM threads WHERE pk = ?", (pk,))
+    connection.run(FORGET_JOBS, (*thread, PURGE, DELIVERY))
+    connection.run("DELETE FROM threads WHERE pk = ?", (pk,))
     return len(messages), derived, quoting
 
 
@@ -139,14 +136,14 @@ def _joined(gone: list[Derived], owner: str) -> Derived:
 
 
 def _queue_of_owner(
-    connection: sqlite3.Connection, task: Task, payloads: Sequence[JsonObject], now: int
+    connection: Connection, task: Task, payloads: Sequence[JsonObject], now: int
 ) -> int | None:
     lane = forget_lane(owner_folder(task.space, task.user_id))
     jobs = [purge_job(task, lane, payload) for payload in payloads]
     return queue_entry_jobs(connection, task.space, None, jobs, now)
 
 
-def _queue_overwriting(connection: sqlite3.Connection, space: str, now: int) -> int | None:
+def _queue_overwriting(connection: Connection, space: str, now: int) -> int | None:
     job = JobSpec(PURGE, OVERWRITE_LANE, {"step": OVERWRITE, "user_id": ""}, delay_ms=_OVERWRITE_DELAY_MS)
     return queue_entry_jobs(connection, space, None, [job], now)
 
@@ -239,14 +236,14 @@ class SqlForgetting(QueueingStore):
         So it is with other notes of the user that are the same byte for byte.
         """
 
-        def forget(connection: sqlite3.Connection) -> int | None:
+        def forget(connection: Connection) -> int | None:
             now = self._clock()
             task = Task(space, user_id, "", None, at=now)
-            connection.execute(FORGET_REMOVED, (path, owner_folder(space, user_id), digest))
-            same = connection.execute(SAME_NOTES, (owner_folder(space, user_id), digest, EMPTY)).fetchall()
+            connection.run(FORGET_REMOVED, (path, owner_folder(space, user_id), digest))
+            same = connection.all(SAME_NOTES, (owner_folder(space, user_id), digest, EMPTY))
             due = None
             for note in dict.fromkeys([path, *(other for (other,) in same if is_note(other))]):
-                connection.execute("DELETE FROM notes WHERE path = ?", (note,))
+                connection.run("DELETE FROM notes WHERE path = ?", (note,))
                 retire_version(connection, note, digest)
                 end_quoting_epochs(connection, space, user_id, [], f"{note}#")
                 # Now, and again when work that has read the note has ended.
@@ -258,7 +255,7 @@ class SqlForgetting(QueueingStore):
         await self._queue(forget)
 
     @write_transaction
-    def forget_quotes(self, connection: sqlite3.Connection, space: str, user_id: str, path: str) -> None:
+    def forget_quotes(self, connection: Connection, space: str, user_id: str, path: str) -> None:
         """Prompts that quote a note."""
         end_quoting_epochs(connection, space, user_id, [], f"{path}#")
 
@@ -285,16 +282,14 @@ class SqlForgetting(QueueingStore):
         await self._queue(lambda connection: _forget_late(connection, task, self._clock()))
 
     @write_transaction
-    def forget_owner(self, connection: sqlite3.Connection, space: str, user_id: str) -> None:
+    def forget_owner(self, connection: Connection, space: str, user_id: str) -> None:
         """What is known of a forgotten user; but for what came from threads that they have opened since."""
         now, owner = self._clock(), owner_folder(space, user_id)
-        left = connection.execute(
-            "SELECT 1 FROM threads WHERE space = ? AND user_id = ?", (space, user_id)
-        ).fetchone()
+        left = connection.one("SELECT 1 FROM threads WHERE space = ? AND user_id = ?", (space, user_id))
         if left is None:
             forget_owner(connection, space, owner)
         else:
-            found = named_rows(connection, WITHOUT_SOURCE, (space, owner))
+            found = connection.all(WITHOUT_SOURCE, (space, owner))
             remove_entries(connection, space, [known_of(row) for row in found], now)
 
     async def tombstones_of(self, space: str, user_id: str) -> dict[str, list[tuple[int, str]]]:
@@ -317,11 +312,11 @@ class SqlForgetting(QueueingStore):
         SQLite overwrites the cells that are freed, but not the copies of them that are left in a page when it is
         split or merged with its neighbour. Only writing every page again does.
         """
-        await self._database.outside_transaction(lambda connection: connection.execute("VACUUM").fetchall())
+        await self._database.outside_transaction(lambda connection: connection.run("VACUUM"))
 
 
-def _forget_late(connection: sqlite3.Connection, task: Task, now: int) -> int:
-    connection.execute(FORGET_ANSWERS, task.thread)
+def _forget_late(connection: Connection, task: Task, now: int) -> int:
+    connection.run(FORGET_ANSWERS, task.thread)
     turns = _numbers(connection, task)
     late = forget_derived(connection, task.thread, turns, now)
     if late.entries:
@@ -337,22 +332,20 @@ def _forget_late(connection: sqlite3.Connection, task: Task, now: int) -> int:
     return now
 
 
-def _numbers(connection: sqlite3.Connection, task: Task) -> list[int]:
+def _numbers(connection: Connection, task: Task) -> list[int]:
     """Of the forgotten turns. A thread that was opened again goes on counting: its new turns are not among them."""
     if task.turns is not None:
         return list(task.turns)
-    found = connection.execute(
+    found = connection.all(
         "SELECT number FROM tombstones WHERE space = ? AND user_id = ? AND thread_key = ?",
         (task.space, task.user_id, task.key_within_user),
     )
     return [number for (number,) in found]
 
 
-def _take_title_back(connection: sqlite3.Connection, task: Task, now: int) -> None:
+def _take_title_back(connection: Connection, task: Task, now: int) -> None:
     """It was being made of the forgotten words when they went."""
-    found = connection.execute(
-        f"SELECT pk FROM threads WHERE {IS_THREAD} AND title IS NOT NULL", task.thread
-    ).fetchone()
+    found = connection.one(f"SELECT pk FROM threads WHERE {IS_THREAD} AND title IS NOT NULL", task.thread)
     if found is not None:
         clear_title(connection, found[0])
         transcript = JobSpec(TRANSCRIBE, vault_lane(thread_key(task.thread)))

@@ -2,7 +2,6 @@
 
 import json
 import re
-import sqlite3
 from collections import defaultdict
 from collections.abc import Collection, Iterator
 
@@ -11,10 +10,11 @@ from recollect.domain.identity import key_within_user, message_key, thread_key, 
 from recollect.domain.job import PURGE
 from recollect.domain.model import ThreadRef
 from recollect.domain.paths import file_name, linked_turn, notes_folder, owner_folder
-from recollect.infra.journal.database import Database, Row
+from recollect.infra.journal.connection import SqliteConnection
+from recollect.infra.journal.connector import Connection, Row
+from recollect.infra.journal.database import Database
 from recollect.infra.journal.entry_files import GONE_CASES
 from recollect.infra.journal.file_versions import FileVersions
-from recollect.infra.journal.rows import rows
 
 _named = re.compile(r"\b([0-9a-f]{32}):t-([0-9]{1,18})\b").finditer
 _MOST_BYTES = 1 << 30
@@ -90,15 +90,15 @@ class SqlForgottenProof(FileVersions):
     async def free_space(self) -> list[Looked]:
         """The journal's log is folded in, and the pages that are free hold nothing but zeros."""
 
-        def look(connection: sqlite3.Connection) -> list[Looked]:
-            (overwrites,) = connection.execute("PRAGMA secure_delete").fetchone()
-            busy, frames, _ = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+        def look(connection: SqliteConnection) -> list[Looked]:
+            (overwrites,) = connection.one("PRAGMA secure_delete")
+            busy, frames, _ = connection.one("PRAGMA wal_checkpoint(TRUNCATE)")
             looked = [
                 Looked("deleted rows overwritten (secure_delete)", 1, int(overwrites != 1)),
                 Looked("log folded into the journal", 1, int(bool(busy) or frames > 0)),
             ]
-            (pages,) = connection.execute("PRAGMA page_count").fetchone()
-            (size,) = connection.execute("PRAGMA page_size").fetchone()
+            (pages,) = connection.one("PRAGMA page_count")
+            (size,) = connection.one("PRAGMA page_size")
             if pages * size <= _MOST_BYTES:
                 free = list(free_pages(connection.serialize(), size))
                 looked.append(Looked("free pages of the journal", len(free), sum(any(page) for page in free)))
@@ -107,7 +107,7 @@ class SqlForgottenProof(FileVersions):
         return await self._database.outside_transaction(look)
 
 
-def _journal(connection: sqlite3.Connection, tombstones: Tombstones) -> list[Looked]:
+def _journal(connection: Connection, tombstones: Tombstones) -> list[Looked]:
     return [
         _turns(connection, tombstones),
         _cells(connection, tombstones),
@@ -122,11 +122,11 @@ def _journal(connection: sqlite3.Connection, tombstones: Tombstones) -> list[Loo
     ]
 
 
-def _turns(connection: sqlite3.Connection, tombstones: Tombstones) -> Looked:
+def _turns(connection: Connection, tombstones: Tombstones) -> Looked:
     """By their places, and by their message ids: neither is ever used again."""
-    said = set(connection.execute("SELECT space, user_id, thread_key, message_key FROM tombstones"))
+    said = set(map(tuple, connection.all("SELECT space, user_id, thread_key, message_key FROM tombstones")))
     number = wrong = 0
-    for space, user_id, thread_id, place, message_id in connection.execute(TURNS):
+    for space, user_id, thread_id, place, message_id in connection.all(TURNS):
         number += 1
         key = key_within_user(space, thread_id)
         if tombstones.of_thread(space, user_id, key):
@@ -135,10 +135,10 @@ def _turns(connection: sqlite3.Connection, tombstones: Tombstones) -> Looked:
     return Looked("turns", number, wrong)
 
 
-def _keyed(connection: sqlite3.Connection, what: str, table: str) -> Looked:
+def _keyed(connection: Connection, what: str, table: str) -> Looked:
     """Rows that name what they are about by its key."""
-    (number,) = connection.execute(f"SELECT count(*) FROM {table}").fetchone()
-    return Looked(what, number, len(connection.execute(f"PRAGMA foreign_key_check({table})").fetchall()))
+    (number,) = connection.one(f"SELECT count(*) FROM {table}")
+    return Looked(what, number, len(connection.all(f"PRAGMA foreign_key_check({table})")))
 
 
 def _is_gone(tombstones: Tombstones, row: Row, turn_id: str) -> bool:
@@ -147,21 +147,21 @@ def _is_gone(tombstones: Tombstones, row: Row, turn_id: str) -> bool:
     return tombstones.holds(row["space"], row["user_id"], key, turn_number(turn_id) or 0)
 
 
-def _cells(connection: sqlite3.Connection, tombstones: Tombstones) -> Looked:
-    found = rows(connection, MEMBERS)
+def _cells(connection: Connection, tombstones: Tombstones) -> Looked:
+    found = connection.all(MEMBERS)
     wrong = sum(_is_gone(tombstones, row, name) for row in found for name in json.loads(row["turn_ids_json"]))
     return Looked("memcells", len(found), wrong)
 
 
-def _sources(connection: sqlite3.Connection, tombstones: Tombstones) -> Looked:
-    found = rows(connection, SOURCES)
+def _sources(connection: Connection, tombstones: Tombstones) -> Looked:
+    found = connection.all(SOURCES)
     wrong = sum(not row["is_there"] and _is_gone(tombstones, row, turn_id(row["turn"])) for row in found)
     return Looked("sources of memories", len(found), wrong)
 
 
-def _versions(connection: sqlite3.Connection, tombstones: Tombstones) -> Looked:
-    found = rows(
-        connection, "SELECT e.owner, h.entry_json FROM entry_history h JOIN entries e ON e.pk = h.entry_pk"
+def _versions(connection: Connection, tombstones: Tombstones) -> Looked:
+    found = connection.all(
+        "SELECT e.owner, h.entry_json FROM entry_history h JOIN entries e ON e.pk = h.entry_pk"
     )
     wrong = 0
     for row in found:
@@ -171,20 +171,17 @@ def _versions(connection: sqlite3.Connection, tombstones: Tombstones) -> Looked:
     return Looked("earlier versions of memories", len(found), wrong)
 
 
-def _answers(connection: sqlite3.Connection) -> Looked:
+def _answers(connection: Connection) -> Looked:
     """They go with their thread; of one that was forgotten in part, with their memcell, or stretch of turns."""
-    (number,) = connection.execute("SELECT count(*) FROM model_answers").fetchone()
-    others = connection.execute(OTHER_ANSWERS).fetchall()
+    (number,) = connection.one("SELECT count(*) FROM model_answers")
+    others = connection.all(OTHER_ANSWERS)
     wrong = sum(not cell.startswith(thread_key(ThreadRef(*thread))[:16]) for *thread, cell in others)
     return Looked("kept answers of models", number, wrong)
 
 
-def _quotes(
-    connection: sqlite3.Connection, tombstones: Tombstones, what: str, column: str, table: str
-) -> Looked:
+def _quotes(connection: Connection, tombstones: Tombstones, what: str, column: str, table: str) -> Looked:
     """Which memories were sent: by their ids."""
-    found = rows(
-        connection,
+    found = connection.all(
         f"SELECT h.space, h.user_id, q.{column} AS told FROM {table} q JOIN turns t ON t.pk = q.turn_pk"
         " JOIN threads h ON h.pk = t.thread_pk",
     )

@@ -2,10 +2,8 @@
 
 import json
 import re
-import sqlite3
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
 
 from recollect.domain.forgetting import Derived, Forgotten, Task, purge_job, settle_job, turn_line
 from recollect.domain.identity import (
@@ -22,6 +20,7 @@ from recollect.domain.job import TITLE, TRANSCRIBE, JobSpec, chat_lane, vault_la
 from recollect.domain.model import JsonObject, ThreadRef, Turn
 from recollect.domain.webhook import FORGOTTEN
 from recollect.errors import Conflict, NotFound
+from recollect.infra.journal.connector import Connection, Row
 from recollect.infra.journal.entries import forget_derived
 from recollect.infra.journal.entry_rows import queue_entry_jobs
 from recollect.infra.journal.file_versions import add_to_ledger
@@ -30,7 +29,6 @@ from recollect.infra.journal.rows import (
     IS_THREAD,
     THREAD_PK,
     TURN_COLUMNS,
-    named_rows,
     thread_columns,
     turn_of,
 )
@@ -47,26 +45,23 @@ WHERE u.thread_pk = ? AND u.role = 'user' AND u.content != '' AND a.role = 'assi
     AND a.content != '' ORDER BY u.position, a.position LIMIT 1"""
 
 
-def quotes(
-    connection: sqlite3.Connection, thread_pk: int, title: str | None, forgotten: Sequence[str]
-) -> bool:
+def quotes(connection: Connection, thread_pk: int, title: str | None, forgotten: Sequence[str]) -> bool:
     """Whether the title has a word that was said in the forgotten texts and is said in no other turn any more."""
     said = "\n".join(forgotten).casefold()
     return any(
-        word in said and connection.execute(IS_SAID, (thread_pk, word)).fetchone() is None
-        for word in _words(title or "")
+        word in said and connection.one(IS_SAID, (thread_pk, word)) is None for word in _words(title or "")
     )
 
 
-def clear_title(connection: sqlite3.Connection, thread_pk: int) -> None:
-    connection.execute(
+def clear_title(connection: Connection, thread_pk: int) -> None:
+    connection.run(
         "UPDATE threads SET title = NULL, header_revision = header_revision + 1 WHERE pk = ?", (thread_pk,)
     )
 
 
-def title_job(connection: sqlite3.Connection, thread_pk: int, thread: ThreadRef) -> list[JobSpec]:
+def title_job(connection: Connection, thread_pk: int, thread: ThreadRef) -> list[JobSpec]:
     """None where nothing was answered: such a thread has no title."""
-    found = connection.execute(FIRST_EXCHANGE, (thread_pk,)).fetchone()
+    found = connection.one(FIRST_EXCHANGE, (thread_pk,))
     if found is None:
         return []
     turns = [turn_id(number) for number in found]
@@ -107,11 +102,9 @@ WHERE pk = :pk"""
 
 GIVEN_A_TITLE = f"SELECT 1 FROM jobs WHERE kind = ? AND {IS_THREAD} AND state = 'running'"
 
-Row = Mapping[str, Any]
-
 
 def forget_some(
-    connection: sqlite3.Connection, ref: ThreadRef, turn_ids: Sequence[str], now: int, *, answers: bool
+    connection: Connection, ref: ThreadRef, turn_ids: Sequence[str], now: int, *, answers: bool
 ) -> tuple[Forgotten, int | None]:
     """Returns what went, and when the first job that follows is due.
 
@@ -130,16 +123,16 @@ def forget_some(
     quoting += end_quoting_epochs(connection, ref.space, whose_prompts(ref.user_id, derived), derived.ids)
     end_epochs(connection, [pk])
     pks = json.dumps([row["turn_pk"] for row in rows])
-    cells = connection.execute(CELLS, (pks,)).fetchall()
+    cells = connection.all(CELLS, (pks,))
     moved = _pass_on_parents(connection, pk, turns)
-    connection.execute("DELETE FROM turns WHERE pk IN (SELECT value FROM json_each(?))", (pks,))
-    connection.execute(FORGET_ANSWERS, ref)
+    connection.run("DELETE FROM turns WHERE pk IN (SELECT value FROM json_each(?))", (pks,))
+    connection.run(FORGET_ANSWERS, ref)
     kept = [(ref, name) for cell_pk, name in cells if _shrink(connection, cell_pk)]
-    connection.execute(COUNT, {"count": len(rows), "pk": pk})
+    connection.run(COUNT, {"count": len(rows), "pk": pk})
     if quotes(connection, pk, title, [_told(turn) for turn in turns]):
         clear_title(connection, pk)
         queue_entry_jobs(connection, ref.space, ref, title_job(connection, pk, ref), now)
-    titled = connection.execute(GIVEN_A_TITLE, (TITLE, *ref)).fetchone() is not None
+    titled = connection.one(GIVEN_A_TITLE, (TITLE, *ref)) is not None
     quoted = tuple(dict.fromkeys([pk, *quoting]))
     task = Task(*ref, tuple(places), derived.and_cells(kept), now, quoted, titled)
     due = queue_purge(connection, task, now, rewritten=[*places, *moved])
@@ -150,7 +143,7 @@ def forget_some(
 
 
 def to_forget(
-    connection: sqlite3.Connection, thread: ThreadRef, turn_ids: Sequence[str], *, answers: bool
+    connection: Connection, thread: ThreadRef, turn_ids: Sequence[str], *, answers: bool
 ) -> tuple[str, ...]:
     """The turns that `forget_some` would forget. Raises as it does."""
     (pk,) = thread_columns(connection, thread)
@@ -158,12 +151,10 @@ def to_forget(
     return tuple(turn_id(row["position"]) for row in rows)
 
 
-def _chosen(
-    connection: sqlite3.Connection, thread_pk: int, turn_ids: Sequence[str], *, answers: bool
-) -> list[Row]:
+def _chosen(connection: Connection, thread_pk: int, turn_ids: Sequence[str], *, answers: bool) -> list[Row]:
     chosen: dict[int, Row] = {}
     for name in dict.fromkeys(turn_ids):
-        found = list(named_rows(connection, f"{TURNS} AND position = ?", (thread_pk, turn_number(name))))
+        found = connection.all(f"{TURNS} AND position = ?", (thread_pk, turn_number(name)))
         if not found:
             raise NotFound(f"there is no turn {name!r} in this thread")
         chosen[found[0]["position"]] = found[0]
@@ -175,13 +166,13 @@ def _chosen(
     return [chosen[place] for place in sorted(chosen)]
 
 
-def _answers_to(connection: sqlite3.Connection, thread_pk: int, row: Row) -> list[Row]:
+def _answers_to(connection: Connection, thread_pk: int, row: Row) -> list[Row]:
     """What assistant and tools said to a message of the user, in every branch, until the user spoke again."""
     if row["role"] != "user":
         return []
     path = {row["position"]}
     answers: list[Row] = []
-    for following in named_rows(connection, FOLLOWING, (thread_pk, row["position"])):
+    for following in connection.all(FOLLOWING, (thread_pk, row["position"])):
         follows = place_before(following["parent_id"], following["position"]) in path
         if follows and following["role"] in ("assistant", "tool"):
             path.add(following["position"])
@@ -190,17 +181,17 @@ def _answers_to(connection: sqlite3.Connection, thread_pk: int, row: Row) -> lis
 
 
 def add_tombstones(
-    connection: sqlite3.Connection, thread: ThreadRef, messages: Iterable[tuple[str, int]]
+    connection: Connection, thread: ThreadRef, messages: Iterable[Row | tuple[str, int]]
 ) -> None:
     """Of messages, each with its place. They stay for good, in the ledger too."""
     whose = (thread.space, thread.user_id, key_within_user(thread.space, thread.thread_id))
     tombstones = [(*whose, message_key(message_id), place) for message_id, place in messages]
-    connection.executemany(ADD_TOMBSTONE, tombstones)
+    connection.many(ADD_TOMBSTONE, tombstones)
     add_to_ledger(connection, *map(turn_line, tombstones))
 
 
 def queue_purge(
-    connection: sqlite3.Connection, task: Task, now: int, *, rewritten: Sequence[int] | None = None
+    connection: Connection, task: Task, now: int, *, rewritten: Sequence[int] | None = None
 ) -> int | None:
     """First the files and the index; then what waits for others to end.
 
@@ -219,7 +210,7 @@ def whose_prompts(user_id: str, derived: Derived) -> str | None:
     return None if any("/agents/" in owner for owner in derived.owners) else user_id
 
 
-def _pass_on_parents(connection: sqlite3.Connection, thread_pk: int, turns: Sequence[Turn]) -> list[int]:
+def _pass_on_parents(connection: Connection, thread_pk: int, turns: Sequence[Turn]) -> list[int]:
     """What followed a turn of a branch follows what that turn followed. Returns the places of those."""
     gone = {turn.turn_id: turn for turn in turns}
     moved: list[int] = []
@@ -229,7 +220,7 @@ def _pass_on_parents(connection: sqlite3.Connection, thread_pk: int, turns: Sequ
             continue
         for row in _children(connection, thread_pk, turn):
             child = replace(turn_of(row), parent_id=parent)
-            connection.execute(
+            connection.run(
                 "UPDATE turns SET parent_id = ?, digest = ? WHERE pk = ?",
                 (parent, turn_digest(child, child.message_id), row["turn_pk"]),
             )
@@ -249,24 +240,24 @@ def _parent_to_pass_on(turn: Turn, gone: Mapping[str, Turn]) -> str | None:
         turn = gone[parent]
 
 
-def _children(connection: sqlite3.Connection, thread_pk: int, turn: Turn) -> list[Row]:
+def _children(connection: Connection, thread_pk: int, turn: Turn) -> list[Row]:
     """Those that name it, and the next one that is there, where that names no parent."""
-    named = list(named_rows(connection, f"{TURNS} AND parent_id = ?", (thread_pk, turn.turn_id)))
-    following = named_rows(connection, f"{FOLLOWING} LIMIT 1", (thread_pk, place_of(turn)))
+    named = connection.all(f"{TURNS} AND parent_id = ?", (thread_pk, turn.turn_id))
+    following = connection.all(f"{FOLLOWING} LIMIT 1", (thread_pk, place_of(turn)))
     return [*named, *(row for row in following if row["parent_id"] is None)]
 
 
-def _shrink(connection: sqlite3.Connection, cell_pk: int) -> bool:
+def _shrink(connection: Connection, cell_pk: int) -> bool:
     """Make a cell, which keeps its id, hold the turns it still has. False: it has none and was deleted."""
-    left = connection.execute(CELL_TURNS, (cell_pk,)).fetchall()
+    left = connection.all(CELL_TURNS, (cell_pk,))
     if not left:
-        connection.execute("DELETE FROM memcell WHERE pk = ?", (cell_pk,))
+        connection.run("DELETE FROM memcell WHERE pk = ?", (cell_pk,))
         return False
     turn_ids = json.dumps([turn_id(place) for place, _ in left])
     message_ids = json.dumps([message_id for _, message_id in left], ensure_ascii=False)
-    connection.execute(SHRINK_CELL, (turn_ids, message_ids, left[-1][0], cell_pk))
+    connection.run(SHRINK_CELL, (turn_ids, message_ids, left[-1][0], cell_pk))
     # What was made of the cell is made again, and told again.
-    connection.execute("DELETE FROM receipts WHERE memcell_pk = ? AND stage != 'celled'", (cell_pk,))
+    connection.run("DELETE FROM receipts WHERE memcell_pk = ? AND stage != 'celled'", (cell_pk,))
     return True
 
 

@@ -1,6 +1,5 @@
 """Finds the thread that a client means which resends its history: a few lookups, however many threads there are."""
 
-import sqlite3
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -15,13 +14,12 @@ from recollect.domain.history_matching import (
     said_digest,
 )
 from recollect.domain.model import ThreadRef, Turn
-from recollect.infra.journal.database import Database, Row, read_transaction
+from recollect.infra.journal.connector import Connection, Row
+from recollect.infra.journal.database import Database, read_transaction
 from recollect.infra.journal.rows import (
     IS_NAMED_THREAD,
     T_TURN_COLUMNS,
     insert_rows,
-    named_rows,
-    rows,
     thread_pk,
     turn_of,
 )
@@ -67,7 +65,7 @@ class Link(NamedTuple):
     silent: bool = False
 
 
-def follow_threads(connection: sqlite3.Connection, threads: Iterable[Mapping[str, Any]]) -> bool:
+def follow_threads(connection: Connection, threads: Iterable[Row]) -> bool:
     """Write the chains of these threads; False where one transaction has taken in as much as it should."""
     room = AT_ONCE
     for thread in threads:
@@ -78,16 +76,14 @@ def follow_threads(connection: sqlite3.Connection, threads: Iterable[Mapping[str
     return room > 0
 
 
-def follow_thread(
-    connection: sqlite3.Connection, thread: Mapping[str, Any], most: int = AT_ONCE
-) -> tuple[int, bool]:
+def follow_thread(connection: Connection, thread: Row, most: int = AT_ONCE) -> tuple[int, bool]:
     """Write the chains of a thread's next turns, up to one that is still being answered.
 
     `thread` has the columns of FOLLOWED. Returns how many, and whether more are left.
     """
     thread_pk, last_number, revision = thread["thread_pk"], thread["last_number"], thread["revision"]
     chained = thread["chained"] if thread["chained_revision"] == revision else 0
-    found = list(named_rows(connection, TURNS_TO_CHAIN, (thread_pk, chained, most)))
+    found = connection.all(TURNS_TO_CHAIN, (thread_pk, chained, most))
     linked = _LinkedTurns(connection, thread_pk, owner_root(thread["space"], thread["user_id"]), found)
     waits = False
     for each in found:
@@ -100,7 +96,7 @@ def follow_thread(
     linked.write()
     if not waits and len(found) < most:
         chained = last_number
-    connection.execute(
+    connection.run(
         "UPDATE threads SET chained = ?, chained_revision = ? WHERE pk = ?", (chained, revision, thread_pk)
     )
     return len(found), not waits and chained < last_number
@@ -109,9 +105,7 @@ def follow_thread(
 class _LinkedTurns:
     """Turns of a thread one after another, linked in memory and written at once."""
 
-    def __init__(
-        self, connection: sqlite3.Connection, thread_pk: int, root: bytes, turns: Sequence[Mapping[str, Any]]
-    ) -> None:
+    def __init__(self, connection: Connection, thread_pk: int, root: bytes, turns: Sequence[Row]) -> None:
         self._connection = connection
         self._thread_pk = thread_pk
         self._root = root
@@ -119,7 +113,7 @@ class _LinkedTurns:
         self._new: list[tuple[int, Link]] = []
         if turns:
             places = {"pk": thread_pk, "first": turns[0]["position"], "last": turns[-1]["position"]}
-            for row in connection.execute(LINKS_FROM, places):
+            for row in connection.all(LINKS_FROM, places):
                 self._links.setdefault(row[0], []).append(Link(*row))
 
     def add(self, turn_pk: int, turn: Turn, *, given: bool) -> None:
@@ -166,7 +160,7 @@ class _LinkedTurns:
         if wanted in self._links:
             return self._links[wanted]
         near = max((position for position in self._links if position <= wanted), default=0)
-        found = self._connection.execute(LINKS_UP_TO, {"pk": self._thread_pk, "wanted": wanted}).fetchall()
+        found = self._connection.all(LINKS_UP_TO, {"pk": self._thread_pk, "wanted": wanted})
         if found and found[0][0] > near:
             return [Link(*row) for row in found]
         return self._links.get(near, [])
@@ -249,8 +243,8 @@ class SqlHistoryMatching:
         chains = chains_of(owner_root(space, user_id), said)
         owner = {"space": space, "user_id": user_id}
 
-        def follow_and_look(connection: sqlite3.Connection) -> list[Sighting] | None:
-            if not follow_threads(connection, rows(connection, BEHIND, owner)):
+        def follow_and_look(connection: Connection) -> list[Sighting] | None:
+            if not follow_threads(connection, connection.all(BEHIND, owner)):
                 return None
             return _begun(connection, space, user_id, chains, thread_id)
 
@@ -285,7 +279,7 @@ class SqlHistoryMatching:
     @read_transaction
     def in_the_middle(
         self,
-        connection: sqlite3.Connection,
+        connection: Connection,
         space: str,
         user_id: str,
         said: Sequence[bytes],
@@ -305,7 +299,7 @@ class SqlHistoryMatching:
             run = said[: ends[number]]
             found = [
                 row
-                for row in named_rows(connection, *_sighted("pair", space, user_id, pairs[number], pk))
+                for row in connection.all(*_sighted("pair", space, user_id, pairs[number], pk))
                 if _leads_here(connection, row["thread_pk"], row["position"], run)
             ]
             if found:
@@ -314,11 +308,11 @@ class SqlHistoryMatching:
 
 
 def _begun(
-    connection: sqlite3.Connection, space: str, user_id: str, chains: Sequence[bytes], thread_id: str | None
+    connection: Connection, space: str, user_id: str, chains: Sequence[bytes], thread_id: str | None
 ) -> list[Sighting]:
     pk = None if thread_id is None else thread_pk(connection, ThreadRef(space, user_id, thread_id))
     for number in _that_exist(connection, "chain", chains, pk):
-        found = rows(connection, *_sighted("chain", space, user_id, chains[number], pk))
+        found = connection.all(*_sighted("chain", space, user_id, chains[number], pk))
         return _sightings(found, number + 1)
     return []
 
@@ -331,13 +325,13 @@ def _sighted(
 
 
 def _that_exist(
-    connection: sqlite3.Connection, column: str, digests: Sequence[bytes], pk: int | None
+    connection: Connection, column: str, digests: Sequence[bytes], pk: int | None
 ) -> Iterator[int]:
     """Places of the digests that are known, from the last one down."""
     for chunk in _chunks_from_the_end(len(digests)):
         bound = {f"d{number}": digests[number] for number in chunk}
         sql = WHICH_EXIST.format(marks=",".join(f"(:{name})" for name in bound), column=column)
-        existing = {digest for (digest,) in connection.execute(sql, {**bound, "pk": pk})}
+        existing = {digest for (digest,) in connection.all(sql, {**bound, "pk": pk})}
         for number in chunk:
             if digests[number] in existing:
                 yield number
@@ -371,7 +365,7 @@ def _sightings(found: Sequence[Row], known: int) -> list[Sighting]:
     ]
 
 
-def _leads_here(connection: sqlite3.Connection, thread_pk: int, position: int, run: Sequence[bytes]) -> bool:
+def _leads_here(connection: Connection, thread_pk: int, position: int, run: Sequence[bytes]) -> bool:
     """Whether just these messages lead to a turn, one right after another."""
     links: dict[int, list[Row]] = {}
     lowest = position + 1
@@ -380,7 +374,7 @@ def _leads_here(connection: sqlite3.Connection, thread_pk: int, position: int, r
         if wanted is None:
             return False
         while wanted < lowest:
-            page = rows(connection, BACKWARDS, (thread_pk, lowest - 1))
+            page = connection.all(BACKWARDS, (thread_pk, lowest - 1))
             if not page:
                 return False
             for row in page:

@@ -15,13 +15,14 @@ from recollect.domain.model import Memcell, Thread, Turn
 from recollect.domain.paths import transcript_path
 from recollect.domain.vault_file import StoredPart
 from recollect.infra.journal.cells import insert_cell
+from recollect.infra.journal.connector import Connection
 from recollect.infra.journal.database import Database, write_transaction
 from recollect.infra.journal.entry_changes import ADD_DELETION, ADD_GONE_CASE, deletion_row
 from recollect.infra.journal.entry_rows import deletion_of
 from recollect.infra.journal.file_versions import FileVersions, record_version
 from recollect.infra.journal.forgotten_turns import ADD_TOMBSTONE
 from recollect.infra.journal.keys import ADD_KEY, CLOSE, key_row
-from recollect.infra.journal.rows import NewJob, insert_rows, named_rows, queue_jobs
+from recollect.infra.journal.rows import NewJob, insert_rows, queue_jobs
 from recollect.infra.journal.turns import INSERT_TURNS, insert_thread, turn_row
 from recollect.infra.journal.webhooks import ADD_WEBHOOK, WEBHOOK_COLUMNS
 from recollect.infra.ledger import Ledger
@@ -37,7 +38,7 @@ class SqlImporter(FileVersions):
     @write_transaction
     def add_thread(
         self,
-        connection: sqlite3.Connection,
+        connection: Connection,
         thread: Thread,
         turns: list[Turn],
         cells: list[Memcell],
@@ -52,20 +53,19 @@ class SqlImporter(FileVersions):
             lookalikes=sum(looks_made(turn.message_id) for turn in turns),
         ).pk
         insert_rows(connection, INSERT_TURNS, [_turn_row(thread_pk, turn) for turn in turns])
-        connection.executemany(
+        connection.many(
             "UPDATE turns SET edited = 1 WHERE thread_pk = ? AND position = ?",
             [(thread_pk, turn_number(turn.turn_id)) for turn in turns if turn.edited],
         )
-        pks = dict(
-            connection.execute("SELECT position, pk FROM turns WHERE thread_pk = ?", (thread_pk,)).fetchall()
-        )
+        placed = connection.all("SELECT position, pk FROM turns WHERE thread_pk = ?", (thread_pk,))
+        pks = {row["position"]: row["pk"] for row in placed}
         celled = _insert_cells(connection, thread_pk, thread, turns, cells, pks, now)
         _insert_buffer(connection, thread_pk, thread, turns, pks, celled)
         if len(celled) < len(turns):
             # As if its messages had come when they were said. Where nothing waits, a look finds that out.
             closes_at = updated + BoundaryRules.gap_ms
-            connection.execute("UPDATE threads SET closes_at = ? WHERE pk = ?", (closes_at, thread_pk))
-        connection.executemany(
+            connection.run("UPDATE threads SET closes_at = ? WHERE pk = ?", (closes_at, thread_pk))
+        connection.many(
             "INSERT INTO transcript_parts (thread_pk, part, first_position, last_position, header_revision,"
             " digest, writing) VALUES (?, ?, ?, ?, 1, ?, ?)",
             [
@@ -85,15 +85,15 @@ class SqlImporter(FileVersions):
         queue_jobs(connection, jobs, now)
 
     @write_transaction
-    def add_remembered(self, connection: sqlite3.Connection, remembered: Remembered) -> None:
+    def add_remembered(self, connection: Connection, remembered: Remembered) -> None:
         """Before all else: it says what must not be imported."""
-        connection.executemany(ADD_TOMBSTONE, sorted(remembered.tombstones))
-        connection.executemany(
+        connection.many(ADD_TOMBSTONE, sorted(remembered.tombstones))
+        connection.many(
             ADD_DELETION,
             [deletion_row(space, owner, each) for (space, _), (owner, each) in remembered.deletions.items()],
         )
-        connection.executemany(ADD_GONE_CASE, [(entry_id,) for entry_id in remembered.gone_cases])
-        connection.executemany(
+        connection.many(ADD_GONE_CASE, [(entry_id,) for entry_id in remembered.gone_cases])
+        connection.many(
             "INSERT INTO written_files (file, digest, number, gone) VALUES (?, ?, ?, ?)",
             [(*version, number, gone) for number, (version, gone) in enumerate(remembered.versions.items())],
         )
@@ -101,21 +101,21 @@ class SqlImporter(FileVersions):
     async def add_keys(self, keys: list[tuple[ApiKey, str]], closed_at: int | None) -> None:
         """With their hashes, and the mark that requests without a key are refused."""
 
-        def work(connection: sqlite3.Connection) -> None:
-            connection.executemany(ADD_KEY, [key_row(key, secret_hash) for key, secret_hash in keys])
+        def work(connection: Connection) -> None:
+            connection.many(ADD_KEY, [key_row(key, secret_hash) for key, secret_hash in keys])
             if closed_at is not None:
-                connection.execute(CLOSE, (closed_at,))
+                connection.run(CLOSE, (closed_at,))
 
         await self._database.write(work)
 
     async def copy_webhooks(self, journal: Path) -> None:
         """From the journal that this one replaces, where there is one."""
 
-        def work(connection: sqlite3.Connection) -> None:
+        def work(connection: Connection) -> None:
             if journal.exists():
                 with closing(sqlite3.connect(journal)) as replaced:
                     found = replaced.execute(f"SELECT {WEBHOOK_COLUMNS} FROM webhooks").fetchall()
-                connection.executemany(ADD_WEBHOOK, found)
+                connection.many(ADD_WEBHOOK, found)
 
         await self._database.write(work)
 
@@ -138,26 +138,26 @@ class SqlLedgerOutbox:
         return await self._database.query(_remembered)
 
     @write_transaction
-    def _take_down(self, connection: sqlite3.Connection) -> None:
+    def _take_down(self, connection: Connection) -> None:
         """On the writer's thread, so that no line is added twice; twice only if the process is killed before the commit."""
-        lines = [line for (line,) in connection.execute("SELECT line FROM ledger_outbox ORDER BY number")]
+        lines = [line for (line,) in connection.all("SELECT line FROM ledger_outbox ORDER BY number")]
         self._ledger.append(lines if self._ledger.is_there() else _remembered(connection).lines())
-        connection.execute("DELETE FROM ledger_outbox")
+        connection.run("DELETE FROM ledger_outbox")
 
 
-def _remembered(connection: sqlite3.Connection) -> Remembered:
+def _remembered(connection: Connection) -> Remembered:
     found = Remembered()
-    found.tombstones = set(
-        connection.execute("SELECT space, user_id, thread_key, message_key, number FROM tombstones")
-    )
-    for row in named_rows(connection, "SELECT * FROM buried_entries"):
+    sql = "SELECT space, user_id, thread_key, message_key, number FROM tombstones"
+    found.tombstones = {
+        (space, user_id, thread, message, number)
+        for space, user_id, thread, message, number in connection.all(sql)
+    }
+    for row in connection.all("SELECT * FROM buried_entries"):
         found.deletions[row["space"], row["entry_id"]] = row["owner"], deletion_of(row)
-    for file, digest, gone in connection.execute(
-        "SELECT file, digest, gone FROM written_files ORDER BY number"
-    ):
+    for file, digest, gone in connection.all("SELECT file, digest, gone FROM written_files ORDER BY number"):
         found.versions[file, digest] = bool(gone)
-    found.gone_cases = {entry_id for (entry_id,) in connection.execute("SELECT entry_id FROM gone_cases")}
-    found.a_key_existed = connection.execute("SELECT 1 FROM api_keys LIMIT 1").fetchone() is not None
+    found.gone_cases = {entry_id for (entry_id,) in connection.all("SELECT entry_id FROM gone_cases")}
+    found.a_key_existed = connection.one("SELECT 1 FROM api_keys LIMIT 1") is not None
     return found
 
 
@@ -169,7 +169,7 @@ def _turn_row(thread_pk: int, turn: Turn) -> tuple[object, ...]:
 
 
 def _insert_cells(
-    connection: sqlite3.Connection,
+    connection: Connection,
     thread_pk: int,
     thread: Thread,
     turns: list[Turn],
@@ -200,14 +200,14 @@ def _insert_cells(
 
 
 def _insert_buffer(
-    connection: sqlite3.Connection,
+    connection: Connection,
     thread_pk: int,
     thread: Thread,
     turns: list[Turn],
     pks: dict[int, int],
     celled: set[str],
 ) -> None:
-    connection.executemany(
+    connection.many(
         "INSERT INTO unprocessed_buffer (turn_pk, thread_pk, space, session_id, message_id) VALUES (?, ?, ?, ?, ?)",
         [
             (pks[turn_number(turn.turn_id) or 0], thread_pk, thread.space, thread.thread_id, turn.message_id)

@@ -1,7 +1,6 @@
 """The ledger of the index: which turns and notes each generation holds, by words and by meaning."""
 
 import json
-import sqlite3
 from collections import Counter
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from typing import Any
@@ -9,8 +8,9 @@ from typing import Any
 from recollect.domain.model import Note, ThreadRef
 from recollect.domain.paths import owner_folder
 from recollect.domain.recall.rows import Expected, ThreadProgress
+from recollect.infra.journal.connector import Connection, Row
 from recollect.infra.journal.database import Database, read_transaction, write_transaction
-from recollect.infra.journal.rows import IS_NAMED_THREAD, THREAD_COLUMNS, made, named_rows, thread_of
+from recollect.infra.journal.rows import IS_NAMED_THREAD, THREAD_COLUMNS, made, thread_of
 
 _columns = ", ".join(f"t.{name.strip()}" for name in THREAD_COLUMNS.split(","))
 
@@ -164,10 +164,10 @@ class SqlIndexLedger:
         )
 
     @write_transaction
-    def add_generation(self, connection: sqlite3.Connection, generation: str) -> None:
+    def add_generation(self, connection: Connection, generation: str) -> None:
         """Start a generation's records from nothing."""
         _delete(connection, "= ?", (generation,))
-        connection.execute("INSERT INTO index_generations (name) VALUES (?)", (generation,))
+        connection.run("INSERT INTO index_generations (name) VALUES (?)", (generation,))
 
     async def keep_only(self, generation: str) -> None:
         """Drop the records of all other generations."""
@@ -238,17 +238,15 @@ class SqlIndexLedger:
 
     @write_transaction
     def reset_owner(
-        self, connection: sqlite3.Connection, generation: str, owner: str, space: str, user_id: str
+        self, connection: Connection, generation: str, owner: str, space: str, user_id: str
     ) -> None:
         """Nothing of this owner is in the index any more."""
-        connection.execute(
+        connection.run(
             "DELETE FROM index_progress WHERE generation = ? AND thread_pk IN"
             " (SELECT pk FROM threads WHERE space = ? AND user_id = ?)",
             (generation, space, user_id),
         )
-        connection.execute(
-            "DELETE FROM indexed_notes WHERE generation = ? AND owner = ?", (generation, owner)
-        )
+        connection.run("DELETE FROM indexed_notes WHERE generation = ? AND owner = ?", (generation, owner))
 
     async def expected(self, generation: str, owner: str, space: str, user_id: str) -> Expected:
         """How much of an owner must be in the index at least: a turn of tool calls alone may have a row too."""
@@ -320,14 +318,14 @@ class SqlIndexLedger:
 
     @read_transaction
     def notes_behind(
-        self, connection: sqlite3.Connection, generation: str, owner: str
+        self, connection: Connection, generation: str, owner: str
     ) -> tuple[list[Note], list[str]]:
         """An owner's notes and files of entries that are not indexed as they are, and the paths of those that are gone,
         at one moment. Of a file of entries that is all its entries' the time is 0.
         """
         bound = {"generation": generation, "owner": owner}
-        behind = [made(Note, row) for row in named_rows(connection, NOTES_BEHIND, bound)]
-        return behind, [path for (path,) in connection.execute(NOTES_GONE, bound)]
+        behind = [made(Note, row) for row in connection.all(NOTES_BEHIND, bound)]
+        return behind, [path for (path,) in connection.all(NOTES_GONE, bound)]
 
     async def unembedded_notes(self, generation: str, owner: str) -> list[Note]:
         """An owner's notes that are indexed as they are, by their words alone."""
@@ -352,7 +350,7 @@ class SqlIndexLedger:
     @write_transaction
     def record_notes(
         self,
-        connection: sqlite3.Connection,
+        connection: Connection,
         generation: str,
         owner: str,
         put: Sequence[Note],
@@ -363,11 +361,11 @@ class SqlIndexLedger:
     ) -> None:
         """`counts` says how many rows, or with `embedded` how many vectors, each note has, by its path."""
         numbers = counts or {}
-        connection.executemany(
+        connection.many(
             "DELETE FROM indexed_notes WHERE generation = ? AND path = ?",
             [(generation, path) for path in removed],
         )
-        connection.executemany(
+        connection.many(
             _RECORD_EMBEDDED_NOTE if embedded else _RECORD_NOTE,
             [(generation, note.path, owner, note.digest, numbers.get(note.path, 0)) for note in put],
         )
@@ -377,10 +375,10 @@ def _wanted(places: Sequence[tuple[str, int]]) -> str:
     return f"WITH wanted (thread_id, position) AS (VALUES {', '.join('(?, ?)' for _ in places)})"
 
 
-def _delete(connection: sqlite3.Connection, condition: str, bound: tuple[str, ...]) -> None:
-    connection.execute(f"DELETE FROM index_progress WHERE generation {condition}", bound)
-    connection.execute(f"DELETE FROM indexed_notes WHERE generation {condition}", bound)
-    connection.execute(f"DELETE FROM index_generations WHERE name {condition}", bound)
+def _delete(connection: Connection, condition: str, bound: tuple[str, ...]) -> None:
+    connection.run(f"DELETE FROM index_progress WHERE generation {condition}", bound)
+    connection.run(f"DELETE FROM indexed_notes WHERE generation {condition}", bound)
+    connection.run(f"DELETE FROM index_generations WHERE name {condition}", bound)
 
 
 def _bound(generation: str, seen: ThreadProgress, words_to: int, vectors_to: int) -> dict[str, Any]:
@@ -395,6 +393,6 @@ def _bound(generation: str, seen: ThreadProgress, words_to: int, vectors_to: int
     }
 
 
-def _progress_of(row: Mapping[str, Any]) -> ThreadProgress:
+def _progress_of(row: Row) -> ThreadProgress:
     stale = bool(row["is_stale"])
     return made(ThreadProgress, row, thread=thread_of(row), thread_pk=row["pk"], is_stale=stale)

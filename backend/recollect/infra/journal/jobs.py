@@ -2,9 +2,8 @@
 
 import itertools
 import json
-import sqlite3
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -13,8 +12,9 @@ from recollect.domain.model import ThreadRef
 from recollect.domain.paths import owner_folder
 from recollect.domain.strategy import CAUSES
 from recollect.errors import NotFound
+from recollect.infra.journal.connector import Connection, Row
 from recollect.infra.journal.database import Database, Operation, write_transaction
-from recollect.infra.journal.rows import ASKED_IN_VAIN, add_causes, json_or_none, made, named_rows
+from recollect.infra.journal.rows import ASKED_IN_VAIN, add_causes, json_or_none, made
 
 T = TypeVar("T")
 MAX_INTERRUPTIONS = 25
@@ -120,23 +120,23 @@ class SqlJobStore:
         self._claims = 0
 
     @write_transaction
-    def shift(self, connection: sqlite3.Connection, now: int, back_ms: int | None = None) -> None:
+    def shift(self, connection: Connection, now: int, back_ms: int | None = None) -> None:
         """The clock went back: what is due by the old time is due as much sooner.
 
         Without `back_ms` it is told from the jobs themselves: none can have been made in the future.
         """
         if back_ms is None:
-            (newest,) = connection.execute("SELECT max(created) FROM jobs WHERE state = 'queued'").fetchone()
+            (newest,) = connection.one("SELECT max(created) FROM jobs WHERE state = 'queued'")
             back_ms = 0 if newest is None else newest - now
         if back_ms > 0:
-            connection.execute(
+            connection.run(
                 "UPDATE jobs SET run_at = max(?, run_at - ?), created = min(created, ?) WHERE state = 'queued'",
                 (now, back_ms, now),
             )
 
     @write_transaction
     def recover(
-        self, connection: sqlite3.Connection, *, but_not: Sequence[int] = (), counted: bool = True
+        self, connection: Connection, *, but_not: Sequence[int] = (), counted: bool = True
     ) -> tuple[int, dict[int, int]]:
         """Queue again what says it runs and does not. Unless `counted`, it is no interruption.
 
@@ -146,22 +146,22 @@ class SqlJobStore:
         running = ",".join(str(int(job_id)) for job_id in but_not)
         lost = f"state = 'running' AND pk NOT IN ({running})"
         heirs = _leave_to_twins(connection, lost)
-        connection.execute(
+        connection.run(
             "UPDATE jobs SET state = 'dead', leased_until = NULL,"
             " error = 'the process died ' || (interruptions + 1) || ' times while this job ran'"
             f" WHERE {lost} AND interruptions >= ?",
             (MAX_INTERRUPTIONS,),
         )
-        queued = connection.execute(
+        queued = connection.run(
             f"UPDATE jobs SET state = 'queued', leased_until = NULL, interruptions = interruptions + {int(counted)}"
             f" WHERE {lost}"
-        ).rowcount
+        )
         return queued, heirs
 
     @write_transaction
     def claim(
         self,
-        connection: sqlite3.Connection,
+        connection: Connection,
         now: int,
         leased_until: int,
         free: Sequence[tuple[Sequence[str], int]],
@@ -177,16 +177,16 @@ class SqlJobStore:
             for kind in kinds:
                 started = [
                     _job_of(row)
-                    for job_id in self._in_turn(kind, connection.execute(DUE, (kind, now)), left)
-                    for row in named_rows(connection, CLAIM, (leased_until, job_id))
+                    for job_id in self._in_turn(kind, connection.all(DUE, (kind, now)), left)
+                    for row in connection.all(CLAIM, (leased_until, job_id))
                 ]
                 claimed += started
                 left -= len(started)
                 if left > 0:
-                    due += [time for (time,) in connection.execute(NEXT_DUE, (kind,))]
+                    due += [time for (time,) in connection.all(NEXT_DUE, (kind,))]
         return claimed, min(due, default=None)
 
-    def _in_turn(self, kind: str, due: Iterable[tuple[int, str, str, str | None]], limit: int) -> list[int]:
+    def _in_turn(self, kind: str, due: Iterable[Row], limit: int) -> list[int]:
         """Of the jobs of a kind that are due, oldest first, those that start now."""
         waiting: defaultdict[str, list[int]] = defaultdict(list)
         for job_id, lane, space, user_id in due:
@@ -217,30 +217,30 @@ class SqlJobStore:
 
     @write_transaction
     def put_back(
-        self, connection: sqlite3.Connection, job: Job, run_at: int, *, attempts: int, error: str | None
+        self, connection: Connection, job: Job, run_at: int, *, attempts: int, error: str | None
     ) -> int | None:
         """Queue the job again for `run_at`. If an equal one is already queued, this one is dropped.
 
         Returns the id of the one that waits; None when the lease was lost meanwhile.
         """
         mine = {"pk": job.job_id, "claims": job.claims}
-        twin = connection.execute(
+        twin = connection.one(
             "SELECT q.pk FROM jobs q JOIN jobs j ON q.lane = j.lane AND q.kind = j.kind AND q.dedupe = j.dedupe"
             " WHERE j.pk = :pk AND j.claims = :claims AND j.state = 'running' AND q.state = 'queued'",
             mine,
-        ).fetchone()
+        )
         if twin is None:
-            changed = connection.execute(
+            changed = connection.run(
                 "UPDATE jobs SET state = 'queued', leased_until = NULL, run_at = :run_at, attempts = :attempts,"
                 " error = :error WHERE pk = :pk AND claims = :claims AND state = 'running'",
                 {**mine, "run_at": run_at, "attempts": attempts, "error": error},
-            ).rowcount
+            )
             return job.job_id if changed else None
-        connection.execute("DELETE FROM jobs WHERE pk = :pk", mine)
+        connection.run("DELETE FROM jobs WHERE pk = :pk", mine)
         if causes := job.payload.get(CAUSES):
             add_causes(connection, twin[0], causes)
         # The twin takes over the wait, or a job that keeps failing would never back off.
-        connection.execute(
+        connection.run(
             "UPDATE jobs SET run_at = max(run_at, ?), attempts = max(attempts, ?), error = ? WHERE pk = ?",
             (run_at, attempts, error, *twin),
         )
@@ -312,20 +312,20 @@ class SqlJobStore:
         return await self._database.execute(HASTEN, {"ids": ids, "now": now})
 
     @write_transaction
-    def revive(self, connection: sqlite3.Connection, job_id: int, now: int) -> Job:
+    def revive(self, connection: Connection, job_id: int, now: int) -> Job:
         """Queue a dead job again, with a clean slate: a model that it asked in vain may be asked again."""
-        dead = connection.execute(
+        dead = connection.one(
             "SELECT lane, kind, dedupe, space FROM jobs WHERE pk = ? AND state = 'dead'", (job_id,)
-        ).fetchone()
+        )
         if dead is None:
             raise NotFound(f"there is no dead job {job_id}; only dead jobs can be retried")
         *dead, space = dead
-        connection.execute(f"DELETE FROM model_answers WHERE space = ? AND {ASKED_IN_VAIN}", (space,))
-        connection.execute(
+        connection.run(f"DELETE FROM model_answers WHERE space = ? AND {ASKED_IN_VAIN}", (space,))
+        connection.run(
             "DELETE FROM jobs WHERE state = 'queued' AND lane = ? AND kind = ? AND dedupe = ?", dead
         )
         revived = "UPDATE jobs SET state = 'queued', attempts = 0, interruptions = 0, run_at = ? WHERE pk = ?"
-        (row,) = named_rows(connection, f"{revived} RETURNING {JOB_COLUMNS}", (now, job_id))
+        (row,) = connection.all(f"{revived} RETURNING {JOB_COLUMNS}", (now, job_id))
         return _job_of(row)
 
     async def _settle(self, sql: str, job: Job, parameters: dict[str, Any]) -> bool:
@@ -334,15 +334,15 @@ class SqlJobStore:
         return await self._database.execute(sql.format(mine=mine), bound) == 1
 
 
-def _leave_to_twins(connection: sqlite3.Connection, which: str) -> dict[int, int]:
+def _leave_to_twins(connection: Connection, which: str) -> dict[int, int]:
     """Drop the jobs for which an equal one is already queued."""
-    found = connection.execute(
+    found = connection.all(
         # Few run and many may wait: those that run are looked at first.
         f"SELECT j.pk, q.pk, j.payload_json FROM (SELECT * FROM jobs WHERE {which}) j CROSS JOIN jobs q"
         " ON q.lane = j.lane AND q.kind = j.kind AND q.dedupe = j.dedupe AND q.state = 'queued'"
-    ).fetchall()
+    )
     for job, twin, payload in found:
-        connection.execute("DELETE FROM jobs WHERE pk = ?", (job,))
+        connection.run("DELETE FROM jobs WHERE pk = ?", (job,))
         if causes := json.loads(payload).get(CAUSES):
             add_causes(connection, twin, causes)
     return {job: twin for job, twin, _ in found}
@@ -355,5 +355,5 @@ def _owner(lane: str, space: str, user_id: str | None) -> str:
     return "/".join(lane.partition(":")[2].split("/")[:3])
 
 
-def _job_of(row: Mapping[str, Any]) -> Job:
+def _job_of(row: Row) -> Job:
     return made(Job, row, job_id=row["pk"], payload=json_or_none(row["payload_json"]))

@@ -1,13 +1,12 @@
 """API keys, stored hashed."""
 
-import sqlite3
 from collections.abc import Callable
 from dataclasses import asdict, replace
-from typing import Any
 
 from recollect.domain.access import ApiKey
 from recollect.domain.forgetting import KEY_LINE
 from recollect.errors import NotFound
+from recollect.infra.journal.connector import Connection, Row
 from recollect.infra.journal.database import Database
 from recollect.infra.journal.file_versions import add_to_ledger
 from recollect.infra.journal.rows import made
@@ -68,12 +67,12 @@ class SqlKeyStore:
     async def add(self, key: ApiKey, secret_hash: str, *, replaced: ApiKey | None = None) -> None:
         """Store a key, and in the same transaction the new expiry of the one that it replaces."""
 
-        def work(connection: sqlite3.Connection) -> None:
-            connection.execute(ADD_KEY, key_row(key, secret_hash))
-            connection.execute(CLOSE, (key.created,))
+        def work(connection: Connection) -> None:
+            connection.run(ADD_KEY, key_row(key, secret_hash))
+            connection.run(CLOSE, (key.created,))
             add_to_ledger(connection, KEY_LINE)
             if replaced is not None:
-                connection.execute(REPLACE_KEY, (replaced.expires, key.key_id, replaced.key_id))
+                connection.run(REPLACE_KEY, (replaced.expires, key.key_id, replaced.key_id))
 
         await self._database.write(work)
         await self.load()
@@ -113,7 +112,7 @@ def no_key(key_id: str) -> NotFound:
     return NotFound(f"there is no key {key_id!r}", field="key_id")
 
 
-def _key_of(row: dict[str, Any]) -> ApiKey:
+def _key_of(row: Row) -> ApiKey:
     return made(ApiKey, row, scopes=tuple(row["scopes"].split()))
 
 

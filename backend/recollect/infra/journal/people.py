@@ -1,7 +1,6 @@
 """Presets and preferences, with their files."""
 
 import json
-import sqlite3
 from collections.abc import Callable
 from dataclasses import fields
 from typing import Any, TypeVar
@@ -9,6 +8,7 @@ from typing import Any, TypeVar
 from recollect.domain.job import PEOPLE, people_lane
 from recollect.domain.paths import preferences_path, preset_path
 from recollect.domain.people import PREFERENCES, PRESET, PeopleFile, Preferences, Preset, preset_key
+from recollect.infra.journal.connector import Connection, Row
 from recollect.infra.journal.database import Database
 from recollect.infra.journal.file_versions import (
     FileVersions,
@@ -80,7 +80,7 @@ class SqlPresetStore(QueueingStore, FileVersions):
             self._known[place] = value
         return self._known[place]
 
-    async def _write(self, operation: Callable[[sqlite3.Connection], T]) -> T:
+    async def _write(self, operation: Callable[[Connection], T]) -> T:
         """Drop what was read before. Any write may have queued a job, which is due now."""
         try:
             result = await self._database.write(operation)
@@ -105,7 +105,7 @@ class SqlPresetStore(QueueingStore, FileVersions):
     ) -> tuple[Preset, bool]:
         """Put what `change` makes of the preset there is; True where there was none. What it raises changes nothing."""
 
-        def work(connection: sqlite3.Connection) -> tuple[Preset, bool]:
+        def work(connection: Connection) -> tuple[Preset, bool]:
             before = _preset_of(space, _value(connection, space, PRESET, preset_key(name)))
             return self._put(connection, before, change(before)), before is None
 
@@ -115,12 +115,12 @@ class SqlPresetStore(QueueingStore, FileVersions):
         """False where there is none. Its file goes by a job."""
         key, now = preset_key(name), self._clock()
 
-        def delete(connection: sqlite3.Connection) -> bool:
-            row = connection.execute(
+        def delete(connection: Connection) -> bool:
+            row = connection.one(
                 "UPDATE people SET value_json = NULL, revision = revision + 1"
                 " WHERE space = ? AND kind = ? AND key = ? AND value_json IS NOT NULL RETURNING path, digest",
                 (space, PRESET, key),
-            ).fetchone()
+            )
             if row is not None:
                 retire_version(connection, *row)
                 _queue(connection, space, row[0], now)
@@ -137,7 +137,7 @@ class SqlPresetStore(QueueingStore, FileVersions):
     ) -> Preferences:
         """Put what `change` makes of the preferences there are. What it raises changes nothing."""
 
-        def work(connection: sqlite3.Connection) -> Preferences:
+        def work(connection: Connection) -> Preferences:
             before = _preferences_of(space, user_id, _value(connection, space, PREFERENCES, user_id))
             return self._put(connection, before, change(before))
 
@@ -146,12 +146,12 @@ class SqlPresetStore(QueueingStore, FileVersions):
     async def forget_user(self, space: str, user_id: str) -> None:
         """Nothing is known of a user's preferences any longer; their file is the caller's to remove."""
 
-        def forget(connection: sqlite3.Connection) -> None:
+        def forget(connection: Connection) -> None:
             path = preferences_path(space, user_id)
             sql = "DELETE FROM people WHERE path = ? RETURNING path, digest"
-            for row in connection.execute(sql, (path,)).fetchall():
+            for row in connection.all(sql, (path,)):
                 retire_version(connection, *row)
-            connection.execute("DELETE FROM jobs WHERE lane = ? AND state != 'running'", (people_lane(path),))
+            connection.run("DELETE FROM jobs WHERE lane = ? AND state != 'running'", (people_lane(path),))
 
         await self._write(forget)
 
@@ -174,9 +174,9 @@ class SqlPresetStore(QueueingStore, FileVersions):
     async def announce(self, path: str, writing: str) -> None:
         """Called before a file is written: after a crash, the new file is recognised as ours."""
 
-        def announce(connection: sqlite3.Connection) -> None:
+        def announce(connection: Connection) -> None:
             record_version(connection, path, writing.rsplit(maxsplit=1)[-1])
-            connection.execute("UPDATE people SET writing = ? WHERE path = ?", (writing, path))
+            connection.run("UPDATE people SET writing = ? WHERE path = ?", (writing, path))
 
         await self._write(announce)
 
@@ -189,9 +189,9 @@ class SqlPresetStore(QueueingStore, FileVersions):
     async def removed(self, path: str) -> None:
         """Record that the file of a deleted preset was removed. A preset that exists again stays."""
 
-        def remove(connection: sqlite3.Connection) -> None:
-            connection.execute("DELETE FROM people WHERE path = ? AND value_json IS NULL", (path,))
-            connection.execute(UNWRITTEN, (path,))
+        def remove(connection: Connection) -> None:
+            connection.run("DELETE FROM people WHERE path = ? AND value_json IS NULL", (path,))
+            connection.run(UNWRITTEN, (path,))
 
         await self._write(remove)
 
@@ -199,22 +199,22 @@ class SqlPresetStore(QueueingStore, FileVersions):
         """What a person wrote is in force, and their file holds it. A preset that had this file before is renamed."""
         space, kind, key = holds.space, _kind(holds), _key(holds)
 
-        def apply_file(connection: sqlite3.Connection) -> None:
-            connection.execute(
+        def apply_file(connection: Connection) -> None:
+            connection.run(
                 "DELETE FROM people WHERE path = ? AND (space, kind, key) != (?, ?, ?)",
                 (path, space, kind, key),
             )
             _store(connection, holds, path)
-            connection.execute(HELD_BY_FILE, (path, digest, space, kind, key))
+            connection.run(HELD_BY_FILE, (path, digest, space, kind, key))
 
         await self._write(apply_file)
 
     async def let_go(self, path: str) -> bool:
         """Drop what a file held that a person removed. False while a newer version waits to be written."""
 
-        def let_go(connection: sqlite3.Connection) -> bool:
+        def let_go(connection: Connection) -> bool:
             sql = "DELETE FROM people WHERE path = ? AND written = revision"
-            is_gone = connection.execute(sql, (path,)).rowcount > 0
+            is_gone = connection.run(sql, (path,)) > 0
             retire_files(connection, [path] if is_gone else [])
             return is_gone
 
@@ -229,49 +229,49 @@ class SqlPresetStore(QueueingStore, FileVersions):
         """Have a file looked at, in turn with all else that is done to it."""
         now = self._clock()
 
-        def queue(connection: sqlite3.Connection) -> None:
-            row = connection.execute("SELECT space FROM people WHERE path = ?", (path,)).fetchone()
+        def queue(connection: Connection) -> None:
+            row = connection.one("SELECT space FROM people WHERE path = ?", (path,))
             _queue(connection, path.partition("/")[0] if row is None else row[0], path, now)
 
         await self._write(queue)
 
-    def _put(self, connection: sqlite3.Connection, before: Holds | None, after: P) -> P:
+    def _put(self, connection: Connection, before: Holds | None, after: P) -> P:
         if after != before:
             _queue(connection, after.space, _store(connection, after, None), self._clock())
         return after
 
     async def _update(self, sql: str, *parameters: object) -> int:
-        return await self._write(lambda connection: connection.execute(sql, parameters).rowcount)
+        return await self._write(lambda connection: connection.run(sql, parameters))
 
 
-def _value(connection: sqlite3.Connection, space: str, kind: str, key: str) -> str | None:
-    row = connection.execute(VALUE, (space, kind, key)).fetchone()
+def _value(connection: Connection, space: str, kind: str, key: str) -> str | None:
+    row = connection.one(VALUE, (space, kind, key))
     return None if row is None else row[0]
 
 
-def _store(connection: sqlite3.Connection, holds: Holds, path: str | None) -> str:
+def _store(connection: Connection, holds: Holds, path: str | None) -> str:
     """Put what is in force. Returns its file: the one it has, else `path`, else a new one."""
     space, kind, key, value = holds.space, _kind(holds), _key(holds), _dumped(holds)
-    row = connection.execute(CHANGE, (value, space, kind, key)).fetchone()
+    row = connection.one(CHANGE, (value, space, kind, key))
     if row is not None:
         return str(row[0])
     path = path or _free_path(connection, holds)
-    connection.execute(ADD, (space, kind, key, value, path))
+    connection.run(ADD, (space, kind, key, value, path))
     return path
 
 
-def _free_path(connection: sqlite3.Connection, holds: Holds) -> str:
+def _free_path(connection: Connection, holds: Holds) -> str:
     """A person may have renamed what lies where this would lie."""
     if isinstance(holds, Preferences):
         return preferences_path(holds.space, holds.user_id)
     path, number = preset_path(holds.space, holds.key), 1
-    while connection.execute("SELECT 1 FROM people WHERE path = ?", (path,)).fetchone():
+    while connection.one("SELECT 1 FROM people WHERE path = ?", (path,)):
         number += 1
         path = preset_path(holds.space, f"{holds.key}-{number}")
     return path
 
 
-def _queue(connection: sqlite3.Connection, space: str, path: str, now: int) -> None:
+def _queue(connection: Connection, space: str, path: str, now: int) -> None:
     job = NewJob(PEOPLE, people_lane(path), space, None, now, json.dumps({"path": path}))
     queue_jobs(connection, [job], now)
 
@@ -302,7 +302,7 @@ def _preferences_of(space: str, user_id: str, value: str | None) -> Preferences:
     return Preferences(space, user_id, **({} if value is None else json.loads(value)))
 
 
-def _file_of(row: dict[str, Any]) -> PeopleFile:
+def _file_of(row: Row) -> PeopleFile:
     value = row["value_json"]
     holds: Holds | None = None
     if value is not None and row["kind"] == PRESET:

@@ -1,10 +1,8 @@
 """Prompts as they were sent, byte for byte, what a thread's next prompt is made of, and which hold forgotten words."""
 
 import json
-import sqlite3
 import zlib
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Sequence
 
 from recollect.domain import identity
 from recollect.domain.chat import (
@@ -21,7 +19,8 @@ from recollect.domain.identity import turn_id
 from recollect.domain.model import JsonObject, ThreadRef
 from recollect.domain.prompt import common_prefix
 from recollect.infra.journal.chat_rows import THREAD_HEADER, path_of, row_of_answer
-from recollect.infra.journal.rows import IS_THREAD, THREAD_PK, dumped, named_rows, rows, thread_of
+from recollect.infra.journal.connector import Connection, Row
+from recollect.infra.journal.rows import IS_THREAD, THREAD_PK, dumped, thread_of
 
 NEWEST = """
 SELECT position, epoch, rest, detail_json FROM prompts WHERE thread_pk = :pk AND base IS NULL
@@ -42,14 +41,14 @@ FORGOTTEN = -1
 LAST_EPOCH = "SELECT revision FROM epochs WHERE thread_pk = ? ORDER BY number DESC LIMIT 1"
 
 
-def is_forgotten_since(connection: sqlite3.Connection, thread_pk: int, prompt: SentPrompt) -> bool:
+def is_forgotten_since(connection: Connection, thread_pk: int, prompt: SentPrompt) -> bool:
     """Whether any words that it may be made of went after they were read."""
-    last = connection.execute(LAST_EPOCH, (thread_pk,)).fetchone()
+    last = connection.one(LAST_EPOCH, (thread_pk,))
     return last is not None and last[0] == FORGOTTEN != prompt.follows
 
 
 def keep_prompt(
-    connection: sqlite3.Connection,
+    connection: Connection,
     thread_pk: int,
     position: int,
     prompt: SentPrompt,
@@ -61,7 +60,7 @@ def keep_prompt(
     False where the conversation goes on without it: a later one is known already, as the disk did not take this one
     before; or words of it were forgotten, and nothing of it is kept.
     """
-    before = connection.execute(NEWEST, {"pk": thread_pk}).fetchone()
+    before = connection.one(NEWEST, {"pk": thread_pk})
     if before is None and is_forgotten_since(connection, thread_pk, prompt):
         return False
     base, shared = None, 0
@@ -73,7 +72,7 @@ def keep_prompt(
         else:
             told = [(known, text)] if known < position else _told_by(connection, thread_pk, position, text)
             _tell_by(connection, thread_pk, position, prompt.messages, told)
-    connection.execute(
+    connection.run(
         f"INSERT OR {'REPLACE' if base is None else 'IGNORE'} INTO prompts (turn_pk, thread_pk, position, epoch, base,"
         " shared, rest, new_from, payload_json, detail_json, at)"
         " SELECT pk, thread_pk, position, ?, ?, ?, ?, ?, ?, ?, ? FROM turns WHERE thread_pk = ? AND position = ?",
@@ -86,7 +85,7 @@ def keep_prompt(
 
 
 def _tell_by(
-    connection: sqlite3.Connection,
+    connection: Connection,
     thread_pk: int,
     position: int,
     messages: bytes,
@@ -95,39 +94,37 @@ def _tell_by(
     """Keep these prompts by what they have in common with the one that follows them."""
     for place, whole in told:
         shared = common_prefix(whole, messages)
-        connection.execute(
+        connection.run(
             "UPDATE prompts SET base = ?, shared = ?, rest = ? WHERE thread_pk = ? AND position = ?",
             (position, shared, zlib.compress(whole[shared:]), thread_pk, place),
         )
 
 
-def _told_by(
-    connection: sqlite3.Connection, thread_pk: int, position: int, text: bytes
-) -> list[tuple[int, bytes]]:
+def _told_by(connection: Connection, thread_pk: int, position: int, text: bytes) -> list[tuple[int, bytes]]:
     """The prompts that are kept by what they have in common with this one, whole."""
-    found = connection.execute(
+    found = connection.all(
         "SELECT position, shared, rest FROM prompts WHERE thread_pk = ? AND base = ?", (thread_pk, position)
     )
     return [(place, text[:shared] + zlib.decompress(rest)) for place, shared, rest in found]
 
 
 def set_payload(
-    connection: sqlite3.Connection,
+    connection: Connection,
     thread_pk: int,
     position: int,
     payload: JsonObject | None,
     detail: JsonObject | None,
 ) -> None:
     """The request on the wire, without its messages (None) where they are those of the prompt; and what came of it."""
-    connection.execute(
+    connection.run(
         "UPDATE prompts SET payload_json = ?, detail_json = coalesce(?, detail_json)"
         " WHERE thread_pk = ? AND position = ? AND base IS NULL",
         (dumped(payload), dumped(detail), thread_pk, position),
     )
 
 
-def last_prompt(connection: sqlite3.Connection, thread_pk: int) -> LastPrompt | None:
-    row = connection.execute(NEWEST, {"pk": thread_pk}).fetchone()
+def last_prompt(connection: Connection, thread_pk: int) -> LastPrompt | None:
+    row = connection.one(NEWEST, {"pk": thread_pk})
     return None if row is None else stored_prompt(*row)
 
 
@@ -136,10 +133,8 @@ def stored_prompt(position: int, epoch: int, rest: bytes, detail: str) -> LastPr
     return LastPrompt(position, epoch, zlib.decompress(rest), json.loads(detail))
 
 
-def read_prompt(
-    connection: sqlite3.Connection, thread: ThreadRef, position: int | None
-) -> PromptReceipt | None:
-    found = rows(connection, FIND, (*thread, position))
+def read_prompt(connection: Connection, thread: ThreadRef, position: int | None) -> PromptReceipt | None:
+    found = connection.all(FIND, (*thread, position))
     if not found:
         return None
     row = found[0]
@@ -158,7 +153,7 @@ def read_prompt(
     )
 
 
-def cost_of(row: dict[str, Any]) -> PromptCost:
+def cost_of(row: Row) -> PromptCost:
     detail = json.loads(row["detail_json"])
     return PromptCost(
         row["user_id"],
@@ -172,12 +167,11 @@ def cost_of(row: dict[str, Any]) -> PromptCost:
     )
 
 
-def _whole(connection: sqlite3.Connection, row: dict[str, Any]) -> bytes:
+def _whole(connection: Connection, row: Row) -> bytes:
     """Follow the prompts to the one that is kept whole, and take back what each of them has in common."""
     chain = [row]
     while chain[-1]["base"] is not None:
-        found = rows(
-            connection,
+        found = connection.all(
             "SELECT base, shared, rest FROM prompts WHERE thread_pk = ? AND position = ?",
             (row["thread_pk"], chain[-1]["base"]),
         )
@@ -211,22 +205,18 @@ SELECT 1 FROM turns WHERE thread_pk = :pk AND position > :place AND role = 'assi
 THREAD = f"SELECT {THREAD_HEADER} FROM threads WHERE {IS_THREAD}"
 
 
-def conversation_if_there(
-    connection: sqlite3.Connection, accepted: Accepted, most_turns: int
-) -> Conversation:
+def conversation_if_there(connection: Connection, accepted: Accepted, most_turns: int) -> Conversation:
     """Raises NotFound where the thread was forgotten since this was accepted."""
     row_of_answer(connection, accepted.thread, accepted.answer)
-    (row,) = named_rows(connection, THREAD, accepted.thread.ref)
+    (row,) = connection.all(THREAD, accepted.thread.ref)
     return conversation_of(connection, row, accepted, most_turns)
 
 
-def conversation_of(
-    connection: sqlite3.Connection, thread: Mapping[str, Any], accepted: Accepted, most_turns: int
-) -> Conversation:
+def conversation_of(connection: Connection, thread: Row, accepted: Accepted, most_turns: int) -> Conversation:
     """`thread` is its row, with the columns of THREAD_HEADER."""
     pk = thread["pk"]
     bound = {"pk": pk, "before": identity.place_of(accepted.answers[0])}
-    ((*state, systems, position, sent_in, rest, detail),) = connection.execute(STATE, bound).fetchall()
+    ((*state, systems, position, sent_in, rest, detail),) = connection.all(STATE, bound)
     opened, summed_up = state[:8], state[8:]
     epoch = Epoch(*opened) if opened[0] is not None else None
     first_new = accepted.turns[0] if accepted.turns else accepted.answers[0]
@@ -245,12 +235,10 @@ def conversation_of(
     )
 
 
-def _was_answered(connection: sqlite3.Connection, thread_pk: int, position: int) -> bool:
+def _was_answered(connection: Connection, thread_pk: int, position: int) -> bool:
     """Whether an answer to the turn at this place is in any branch, as far as it got."""
-    found = connection.execute(
-        ANSWERED, {"pk": thread_pk, "place": position, "turn": identity.turn_id(position)}
-    )
-    return found.fetchone() is not None
+    found = connection.one(ANSWERED, {"pk": thread_pk, "place": position, "turn": identity.turn_id(position)})
+    return found is not None
 
 
 QUOTING = """
@@ -267,7 +255,7 @@ WHERE p.thread_pk IN (SELECT value FROM json_each(:threads)) AND t.accepted <= :
 
 
 def end_quoting_epochs(
-    connection: sqlite3.Connection, space: str, user_id: str | None, memories: Sequence[str], prefix: str = ""
+    connection: Connection, space: str, user_id: str | None, memories: Sequence[str], prefix: str = ""
 ) -> list[int]:
     """Whoever was sent as a memory any of these, or any whose name begins with the prefix. Returns those threads.
 
@@ -275,28 +263,26 @@ def end_quoting_epochs(
     """
     told = json.dumps(list(memories))
     bound = {"space": space, "user_id": user_id, "memories": told, "prefix": prefix}
-    found = [pk for (pk,) in connection.execute(QUOTING, bound)]
+    found = [pk for (pk,) in connection.all(QUOTING, bound)]
     end_epochs(connection, found)
     return found
 
 
-def end_epochs(connection: sqlite3.Connection, thread_pks: Iterable[int]) -> None:
+def end_epochs(connection: Connection, thread_pks: Iterable[int]) -> None:
     """The words may be in a summary, too; and no revision is like this one, so the next prompt starts a new epoch.
 
     One that is on its way and was made of them is not written down any more.
     """
     for pk in thread_pks:
         for table in ("prompts", "summaries"):
-            connection.execute(f"DELETE FROM {table} WHERE thread_pk = ?", (pk,))
-        connection.execute(
-            "UPDATE epochs SET summary = NULL, revision = ? WHERE thread_pk = ?", (FORGOTTEN, pk)
-        )
-        connection.execute(
+            connection.run(f"DELETE FROM {table} WHERE thread_pk = ?", (pk,))
+        connection.run("UPDATE epochs SET summary = NULL, revision = ? WHERE thread_pk = ?", (FORGOTTEN, pk))
+        connection.run(
             "DELETE FROM context_blocks WHERE turn_pk IN (SELECT pk FROM turns WHERE thread_pk = ?)", (pk,)
         )
 
 
-def end_late_epochs(connection: sqlite3.Connection, thread_pks: Sequence[int], at: int) -> None:
+def end_late_epochs(connection: Connection, thread_pks: Sequence[int], at: int) -> None:
     """Of these threads, whose epochs were ended at that time: those where a prompt of before was written down since."""
-    late = connection.execute(LATE, {"threads": json.dumps(list(thread_pks)), "at": at})
-    end_epochs(connection, [pk for (pk,) in late.fetchall()])
+    late = connection.all(LATE, {"threads": json.dumps(list(thread_pks)), "at": at})
+    end_epochs(connection, [pk for (pk,) in late])

@@ -1,8 +1,7 @@
 """Rows of the journal as the types of `domain/model.py`, and back; jobs queued in the transaction of their cause."""
 
 import json
-import sqlite3
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -10,6 +9,7 @@ from recollect.domain import identity
 from recollect.domain.model import DEFAULT_USER, JsonObject, Memcell, Thread, ThreadRef, Turn
 from recollect.domain.strategy import CAUSES
 from recollect.errors import AmbiguousThread, NotFound
+from recollect.infra.journal.connector import Connection, Row
 
 THREAD_COLUMNS = "space, thread_id, user_id, agent_id, title, tags_json, preset, backend, incognito, created, updated, turn_count, pinned, archived, one_shot"
 TURN_COLUMNS = (
@@ -32,7 +32,7 @@ FIRST_OPEN = """coalesce((
 T = TypeVar("T")
 
 
-def made(cls: Callable[..., T], row: Mapping[str, Any], **given: Any) -> T:
+def made(cls: Callable[..., T], row: Row, **given: Any) -> T:
     """A dataclass whose fields are columns of the same names, except for those that are `given`."""
     names: Mapping[str, Any] = cls.__dataclass_fields__  # type: ignore[attr-defined]
     return cls(**{name: row[name] for name in names if name not in given}, **given)
@@ -45,15 +45,15 @@ IS_NAMED_THREAD = "space = :space AND user_id = :user_id AND thread_id = :thread
 THREAD_PK = f"(SELECT pk FROM threads WHERE {IS_THREAD})"
 
 
-def thread_pk(connection: sqlite3.Connection, thread: ThreadRef) -> int:
+def thread_pk(connection: Connection, thread: ThreadRef) -> int:
     """0, which no thread has, where there is none of that name."""
-    found = connection.execute(f"SELECT pk FROM threads WHERE {IS_THREAD}", thread).fetchone()
+    found = connection.one(f"SELECT pk FROM threads WHERE {IS_THREAD}", thread)
     return int(found[0]) if found else 0
 
 
-def thread_columns(connection: sqlite3.Connection, thread: ThreadRef, columns: str = "pk") -> Any:
+def thread_columns(connection: Connection, thread: ThreadRef, columns: str = "pk") -> Any:
     """These columns of a thread. Raises NotFound."""
-    row = connection.execute(f"SELECT {columns} FROM threads WHERE {IS_THREAD}", thread).fetchone()
+    row = connection.one(f"SELECT {columns} FROM threads WHERE {IS_THREAD}", thread)
     if row is None:
         raise no_thread(thread.thread_id)
     return row
@@ -63,16 +63,14 @@ def no_thread(thread_id: str) -> NotFound:
     return NotFound(f"there is no thread {thread_id!r}")
 
 
-def thread_meant(
-    connection: sqlite3.Connection, space: str, thread_id: str, user_id: str | None
-) -> ThreadRef:
+def thread_meant(connection: Connection, space: str, thread_id: str, user_id: str | None) -> ThreadRef:
     """The user's thread of that id. Without `user_id`: the only one of the space, or `me`'s where there is none.
 
     Raises AmbiguousThread where several users have one.
     """
     if user_id is None:
         sql = "SELECT user_id FROM threads WHERE space = ? AND thread_id = ? LIMIT 2"
-        owners = [owner for (owner,) in connection.execute(sql, (space, thread_id))]
+        owners = [owner for (owner,) in connection.all(sql, (space, thread_id))]
         if len(owners) > 1:
             raise AmbiguousThread(
                 f"several users have a thread {thread_id!r}; name one as user_id", field="user_id"
@@ -81,7 +79,7 @@ def thread_meant(
     return ThreadRef(space, user_id, thread_id)
 
 
-def thread_of(row: Mapping[str, Any]) -> Thread:
+def thread_of(row: Row) -> Thread:
     return made(
         Thread,
         row,
@@ -93,7 +91,7 @@ def thread_of(row: Mapping[str, Any]) -> Thread:
     )
 
 
-def turn_of(row: Mapping[str, Any]) -> Turn:
+def turn_of(row: Row) -> Turn:
     return Turn(
         turn_id=identity.turn_id(row["position"]),
         message_id=row["message_id"],
@@ -113,25 +111,12 @@ def turn_of(row: Mapping[str, Any]) -> Turn:
     )
 
 
-def memcell_of(row: Mapping[str, Any]) -> Memcell:
+def memcell_of(row: Row) -> Memcell:
     return Memcell(row["memcell_id"], tuple(json.loads(row["turn_ids_json"])), row["reason"])
 
 
-def named_rows(connection: sqlite3.Connection, sql: str, parameters: Any = ()) -> Iterator[dict[str, Any]]:
-    """Rows by column name."""
-    cursor = connection.execute(sql, parameters)
-    names = [column[0] for column in cursor.description]
-    for row in cursor:
-        yield dict(zip(names, row, strict=True))
-
-
-def rows(connection: sqlite3.Connection, sql: str, parameters: Any = ()) -> list[dict[str, Any]]:
-    """All that a statement finds."""
-    return list(named_rows(connection, sql, parameters))
-
-
 def insert_rows(
-    connection: sqlite3.Connection, insert: str, new: Sequence[Sequence[object]], unless: str = ""
+    connection: Connection, insert: str, new: Sequence[Sequence[object]], unless: str = ""
 ) -> None:
     """Insert several rows by one statement: each one costs a change of hands between threads.
 
@@ -141,11 +126,11 @@ def insert_rows(
         some = new[start : start + _ROWS_AT_ONCE]
         marks = ",".join([f"({','.join('?' * len(some[0]))})"] * len(some))
         bound = [value for row in some for value in row]
-        connection.execute(f"{insert} VALUES {marks} {unless}", bound)
+        connection.run(f"{insert} VALUES {marks} {unless}", bound)
 
 
 def put_receipt(
-    connection: sqlite3.Connection,
+    connection: Connection,
     thread_pk: int,
     about: int | str | None,
     stage: str,
@@ -162,7 +147,7 @@ def put_receipt(
         subject, found = "turn", "turns WHERE thread_pk = ? AND position = ?"
     else:
         subject, found = "memcell", "memcell WHERE thread_pk = ? AND memcell_id = ?"
-    connection.execute(
+    connection.run(
         f"INSERT INTO receipts ({subject}_pk, stage, detail_json, at) SELECT pk, ?, ?, ? FROM {found}"
         f" ON CONFLICT ({subject}_pk, stage) WHERE {subject}_pk IS NOT NULL"
         " DO UPDATE SET detail_json = excluded.detail_json, at = excluded.at",
@@ -201,7 +186,7 @@ class NewJob:
     """Whose memories it is about, by their folder; None where it is about no memories."""
 
 
-def queue_jobs(connection: sqlite3.Connection, jobs: Sequence[NewJob], now: int) -> int:
+def queue_jobs(connection: Connection, jobs: Sequence[NewJob], now: int) -> int:
     """Queue each job once; returns when the first of them is due."""
     new = [
         (
@@ -218,34 +203,34 @@ def earliest(*due: int | None) -> int | None:
     return min((each for each in due if each is not None), default=None)
 
 
-def queued_job_id(connection: sqlite3.Connection, job: NewJob) -> int:
+def queued_job_id(connection: Connection, job: NewJob) -> int:
     job_id = waiting_twin(connection, job)
     assert job_id is not None
     return job_id
 
 
-def waiting_twin(connection: sqlite3.Connection, job: NewJob) -> int | None:
+def waiting_twin(connection: Connection, job: NewJob) -> int | None:
     """An equal job that is already queued, if any."""
-    found = connection.execute(
+    found = connection.one(
         "SELECT pk FROM jobs WHERE lane = ? AND kind = ? AND dedupe = ? AND state = 'queued'",
         (job.lane, job.kind, job.dedupe),
-    ).fetchone()
+    )
     return None if found is None else int(found[0])
 
 
-def count_causes(connection: sqlite3.Connection, job_id: int) -> int:
-    ((number,),) = connection.execute(
+def count_causes(connection: Connection, job_id: int) -> int:
+    ((number,),) = connection.all(
         "SELECT coalesce(json_array_length(payload_json, ?), 0) FROM jobs WHERE pk = ?",
         (f"$.{CAUSES}", job_id),
-    ).fetchall()
+    )
     return int(number)
 
 
-def add_causes(connection: sqlite3.Connection, job_id: int, causes: Sequence[JsonObject]) -> None:
+def add_causes(connection: Connection, job_id: int, causes: Sequence[JsonObject]) -> None:
     """Add these events to the causes of the job."""
-    ((stored,),) = connection.execute("SELECT payload_json FROM jobs WHERE pk = ?", (job_id,)).fetchall()
+    ((stored,),) = connection.all("SELECT payload_json FROM jobs WHERE pk = ?", (job_id,))
     payload = json.loads(stored)
     payload[CAUSES] = [*payload.get(CAUSES, ()), *causes]
-    connection.execute(
+    connection.run(
         "UPDATE jobs SET payload_json = ? WHERE pk = ?", (json.dumps(payload, ensure_ascii=False), job_id)
     )

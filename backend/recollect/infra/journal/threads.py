@@ -1,7 +1,6 @@
 """The thread store: threads and their turns."""
 
 import json
-import sqlite3
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from itertools import groupby
@@ -22,6 +21,7 @@ from recollect.domain.model import (
     Waiting,
 )
 from recollect.errors import AlreadyExists, NotFound
+from recollect.infra.journal.connector import Connection
 from recollect.infra.journal.database import read_transaction
 from recollect.infra.journal.forgetting import forget_thread
 from recollect.infra.journal.jobs import QueueingStore
@@ -33,7 +33,6 @@ from recollect.infra.journal.rows import (
     THREAD_PK,
     TURN_COLUMNS,
     dumped,
-    named_rows,
     no_thread,
     queue_jobs,
     thread_meant,
@@ -185,12 +184,12 @@ class SqlThreadStore(QueueingStore):
 
     @read_transaction
     def _history(
-        self, connection: sqlite3.Connection, thread: ThreadRef, max_turns: int | None, before: str | None
+        self, connection: Connection, thread: ThreadRef, max_turns: int | None, before: str | None
     ) -> list[Turn]:
         limit = _EVERYTHING if max_turns is None else min(max(0, max_turns), 2**62)
         position = 2**62 if before is None else _position(connection, thread, before)
         bound = {**thread._asdict(), "place": position, "before": limit}
-        return [turn_of(row) for row in named_rows(connection, NEWEST_TURNS, bound)]
+        return [turn_of(row) for row in connection.all(NEWEST_TURNS, bound)]
 
     async def newest_turns(self, space: str, user_id: str, threads: int, turns: int) -> list[list[Turn]]:
         """The last turns of the threads that a user used last, and of as many pinned ones, each oldest first."""
@@ -256,7 +255,7 @@ class SqlThreadStore(QueueingStore):
     async def create_thread(self, thread: Thread) -> Thread:
         """Raises AlreadyExists where the user has a thread of that id."""
 
-        def create(connection: sqlite3.Connection) -> int | None:
+        def create(connection: Connection) -> int | None:
             if thread_pk(connection, thread.ref):
                 raise AlreadyExists(f"there is a thread {thread.thread_id!r} already", field="thread_id")
             insert_thread(connection, replace(thread, tags=unique(thread.tags)))
@@ -281,12 +280,12 @@ class SqlThreadStore(QueueingStore):
         if changes.get("title") or changes.get("pinned"):
             assignments += "one_shot = 0, "
 
-        def update(connection: sqlite3.Connection) -> int | None:
-            changed = connection.execute(
+        def update(connection: Connection) -> int | None:
+            changed = connection.one(
                 f"UPDATE threads SET {assignments} header_revision = header_revision + 1"
                 f" WHERE {IS_NAMED_THREAD} RETURNING incognito",
                 {**columns, **thread._asdict()},
-            ).fetchone()
+            )
             if changed is None:
                 raise no_thread(thread.thread_id)
             return None if changed[0] else self._queue_transcript(connection, thread)
@@ -298,12 +297,12 @@ class SqlThreadStore(QueueingStore):
     async def replace_title(self, thread: ThreadRef, old: str | None, new: str) -> bool:
         """Change the title while it is still the old one; the transcript follows. False when it was not, or no more."""
 
-        def replace(connection: sqlite3.Connection) -> tuple[bool, int | None]:
-            changed = connection.execute(
+        def replace(connection: Connection) -> tuple[bool, int | None]:
+            changed = connection.one(
                 "UPDATE threads SET title = ?, header_revision = header_revision + 1"
                 f" WHERE {IS_THREAD} AND title IS ? RETURNING incognito",
                 (new, *thread, old),
-            ).fetchone()
+            )
             if changed is None:
                 return False, None
             return True, None if changed[0] else self._queue_transcript(connection, thread)
@@ -343,7 +342,7 @@ class SqlThreadStore(QueueingStore):
             lambda connection: forget_thread(connection, thread, self._clock(), memories)
         )
 
-    def _queue_transcript(self, connection: sqlite3.Connection, thread: ThreadRef) -> int:
+    def _queue_transcript(self, connection: Connection, thread: ThreadRef) -> int:
         now = self._clock()
         return queue_jobs(connection, [transcript_job(thread, now, self._schedule)], now)
 
@@ -354,11 +353,11 @@ class SqlThreadStore(QueueingStore):
         return thread
 
 
-def _position(connection: sqlite3.Connection, thread: ThreadRef, turn_id: str) -> int:
-    found = connection.execute(
+def _position(connection: Connection, thread: ThreadRef, turn_id: str) -> int:
+    found = connection.one(
         f"SELECT position FROM turns WHERE position = ? AND thread_pk = {THREAD_PK}",
         (turn_number(turn_id), *thread),
-    ).fetchone()
+    )
     if found is None:
         raise NotFound(f"there is no turn {turn_id!r} in this thread", field="before")
     return int(found[0])

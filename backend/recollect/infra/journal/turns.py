@@ -1,15 +1,14 @@
 """Appending turns: the path every message takes. Turns, buffer rows and jobs in one transaction."""
 
 import json
-import sqlite3
 from collections.abc import Sequence, Set
 from dataclasses import dataclass
-from typing import Any
 
 from recollect.domain import identity
 from recollect.domain.job import BOUNDARY, FLUSH, TRANSCRIBE, cells_lane, vault_lane
 from recollect.domain.model import Append, NewTurn, Receipt, Thread, ThreadRef, Turn
 from recollect.errors import InvalidInput
+from recollect.infra.journal.connector import Connection, Row
 from recollect.infra.journal.jobs import Schedule
 from recollect.infra.journal.rows import (
     IS_THREAD,
@@ -18,7 +17,6 @@ from recollect.infra.journal.rows import (
     dumped,
     insert_rows,
     queue_jobs,
-    rows,
     thread_meant,
 )
 
@@ -91,14 +89,14 @@ class ThreadHead:
 
 
 def append_turns(
-    connection: sqlite3.Connection, append: Append, now: int, schedule: Schedule
+    connection: Connection, append: Append, now: int, schedule: Schedule
 ) -> tuple[tuple[list[Receipt], ThreadRef], int | None]:
     """Store what is new, in order. Returns a receipt per turn, the thread, and when the first job after it is due."""
     head = find_or_create(connection, append, now)
     receipts: list[Receipt] = []
     given = {turn.message_id for turn in append.turns if turn.message_id is not None}
     known = _known_ids(connection, head, list(given))
-    reached = connection.execute(REACHED, (head.pk,)).fetchone() if known else None
+    reached = connection.one(REACHED, (head.pk,)) if known else None
     first_number = head.last_number
     number = first_number
     accepted = []
@@ -121,13 +119,13 @@ def append_turns(
         return (receipts, head.ref), _nothing_new(connection, head, now, schedule)
     insert_rows(connection, INSERT_TURNS, accepted)
     end_one_shot(connection, head, first_number)
-    connection.execute(BUFFER_NEW_TURNS, (append.space, append.thread_id, head.pk, first_number))
+    connection.run(BUFFER_NEW_TURNS, (append.space, append.thread_id, head.pk, first_number))
     is_buffered = any(item.is_searched for item in known.values() if item.position > first_number)
     quiet_ms = 0 if append.past else schedule.quiet_ms if head.is_chat else schedule.gap_ms
     closes_at = now + quiet_ms if is_buffered else None
     count = len(accepted)
     used = min(now, max(turn.timestamp for turn in append.turns)) if append.past else now
-    connection.execute(ADVANCE_THREAD, (number, count, count, head.lookalikes, used, closes_at, head.pk))
+    connection.run(ADVANCE_THREAD, (number, count, count, head.lookalikes, used, closes_at, head.pk))
     if head.incognito:
         return (receipts, head.ref), None
     if append.past:
@@ -139,18 +137,16 @@ def append_turns(
     return (receipts, head.ref), due if closing is None else min(due, closing)
 
 
-def end_one_shot(connection: sqlite3.Connection, head: ThreadHead, before: int) -> None:
+def end_one_shot(connection: Connection, head: ThreadHead, before: int) -> None:
     """A user's message after the call that opened a thread makes it a conversation."""
     if head.one_shot:
-        connection.execute(END_ONE_SHOT, {"pk": head.pk, "before": before})
+        connection.run(END_ONE_SHOT, {"pk": head.pk, "before": before})
 
 
-def _nothing_new(
-    connection: sqlite3.Connection, head: ThreadHead, now: int, schedule: Schedule
-) -> int | None:
+def _nothing_new(connection: Connection, head: ThreadHead, now: int, schedule: Schedule) -> int | None:
     """Delete a thread that was opened and got no turn; queue the transcript if an old one got new tags."""
     if head.is_new:
-        connection.execute("DELETE FROM threads WHERE pk = ?", (head.pk,))
+        connection.run("DELETE FROM threads WHERE pk = ?", (head.pk,))
         return None
     if not head.changed or head.incognito:
         return None
@@ -172,10 +168,10 @@ class _Known:
     is_searched: bool = False
 
 
-def find_or_create(connection: sqlite3.Connection, append: Append, now: int) -> ThreadHead:
+def find_or_create(connection: Connection, append: Append, now: int) -> ThreadHead:
     """Raises AmbiguousThread where no user is named and several have a thread of that id."""
     ref = thread_meant(connection, append.space, append.thread_id, append.user_id)
-    row = connection.execute(FIND_THREAD, ref).fetchone()
+    row = connection.one(FIND_THREAD, ref)
     if row is None:
         created = append.turns[0].timestamp
         updated = min(created, now) if append.past else now
@@ -193,12 +189,12 @@ def find_or_create(connection: sqlite3.Connection, append: Append, now: int) -> 
 
 
 def insert_thread(
-    connection: sqlite3.Connection, thread: Thread, last_number: int = 0, lookalikes: int = 0
+    connection: Connection, thread: Thread, last_number: int = 0, lookalikes: int = 0
 ) -> ThreadHead:
     """A new thread. One whose id was used before goes on counting, so no turn id is ever used twice."""
-    forgotten, last_forgotten = connection.execute(
+    forgotten, last_forgotten = connection.one(
         f"SELECT count(*), coalesce(max(number), 0) FROM tombstones WHERE {OF_THREAD}", _of_thread(thread.ref)
-    ).fetchone()
+    )
     last_number = max(last_number, last_forgotten)
     row = (
         thread.space, thread.thread_id, thread.user_id, thread.agent_id, thread.title, dumped(thread.tags),
@@ -206,24 +202,22 @@ def insert_thread(
         int(thread.pinned), int(thread.archived), int(thread.one_shot), last_number, forgotten, lookalikes,
     )  # fmt: skip
     insert = f"INSERT INTO threads ({THREAD_COLUMNS}, last_number, forgotten, lookalikes)"
-    ((pk,),) = connection.execute(
-        f"{insert} VALUES ({','.join('?' * len(row))}) RETURNING pk", row
-    ).fetchall()
+    ((pk,),) = connection.all(f"{insert} VALUES ({','.join('?' * len(row))}) RETURNING pk", row)
     return ThreadHead(pk, thread.ref, thread.incognito, last_number, 0, forgotten, lookalikes, is_new=True)
 
 
-def _merge_header(connection: sqlite3.Connection, pk: int, tags_json: str, append: Append) -> bool:
+def _merge_header(connection: Connection, pk: int, tags_json: str, append: Append) -> bool:
     tags = unique((*json.loads(tags_json), *append.tags))
     if len(tags) > MAX_TAGS:
         raise InvalidInput(
             f"tags: the thread would have {len(tags)}; at most {MAX_TAGS} are possible", field="tags"
         )
-    changed = connection.execute(
+    changed = connection.run(
         "UPDATE threads SET tags_json = :tags, agent_id = coalesce(agent_id, :agent),"
         " header_revision = header_revision + 1"
         " WHERE pk = :pk AND (tags_json != :tags OR (agent_id IS NULL AND :agent IS NOT NULL))",
         {"pk": pk, "agent": append.agent_id, "tags": dumped(tags)},
-    ).rowcount
+    )
     return changed > 0
 
 
@@ -231,13 +225,13 @@ def unique(tags: Sequence[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(tags))
 
 
-def _known_ids(connection: sqlite3.Connection, head: ThreadHead, given: list[str]) -> dict[str, _Known]:
+def _known_ids(connection: Connection, head: ThreadHead, given: list[str]) -> dict[str, _Known]:
     """Of the ids that the caller gave, those this thread has had before."""
     known: dict[str, _Known] = {}
     for start in range(0, len(given), 500):
         chunk = given[start : start + 500]
         marks = ",".join("?" * len(chunk))
-        for message_id, position, digest, is_searched in connection.execute(
+        for message_id, position, digest, is_searched in connection.all(
             "SELECT message_id, position, digest, skip_reason IS NULL FROM turns"
             f" WHERE thread_pk = ? AND message_id IN ({marks})",
             (head.pk, *chunk),
@@ -245,7 +239,7 @@ def _known_ids(connection: sqlite3.Connection, head: ThreadHead, given: list[str
             known[message_id] = _Known(identity.turn_id(position), digest, position, bool(is_searched))
         if head.forgotten:
             by_key = {identity.message_key(message_id): message_id for message_id in chunk}
-            for (message_key,) in connection.execute(
+            for (message_key,) in connection.all(
                 f"SELECT message_key FROM tombstones WHERE {OF_THREAD} AND message_key IN ({marks})",
                 (*_of_thread(head.ref), *by_key),
             ):
@@ -254,17 +248,17 @@ def _known_ids(connection: sqlite3.Connection, head: ThreadHead, given: list[str
 
 
 def known_messages(
-    connection: sqlite3.Connection, thread: ThreadRef, message_ids: Sequence[str]
+    connection: Connection, thread: ThreadRef, message_ids: Sequence[str]
 ) -> dict[str, str | None]:
     """Of these messages those that the thread has had, with their turns; None for one that was forgotten."""
-    row = connection.execute(f"SELECT pk FROM threads WHERE {IS_THREAD}", thread).fetchone()
+    row = connection.one(f"SELECT pk FROM threads WHERE {IS_THREAD}", thread)
     head = ThreadHead(0 if row is None else row[0], thread, False, 0, 0, forgotten=1, lookalikes=0)
     known = _known_ids(connection, head, list(message_ids))
     return {message_id: each.turn_id for message_id, each in known.items()}
 
 
 def make_message_id(
-    connection: sqlite3.Connection, head: ThreadHead, timestamp: int, number: int, given: Set[str]
+    connection: Connection, head: ThreadHead, timestamp: int, number: int, given: Set[str]
 ) -> str:
     """An id that nobody has: where callers gave ids that look like ours, it is checked against them."""
     suffix = number
@@ -275,16 +269,16 @@ def make_message_id(
         suffix += 1_000_000_000
 
 
-def _was_given(connection: sqlite3.Connection, head: ThreadHead, message_id: str) -> bool:
+def _was_given(connection: Connection, head: ThreadHead, message_id: str) -> bool:
     """Whether a caller gave, or once gave, this id. Threads in which nobody did such a thing pay nothing."""
     if head.lookalikes:
         known = "SELECT 1 FROM turns WHERE thread_pk = ? AND message_id = ?"
-        if connection.execute(known, (head.pk, message_id)).fetchone():
+        if connection.one(known, (head.pk, message_id)):
             return True
     if head.forgotten:
         forgotten = f"SELECT 1 FROM tombstones WHERE {OF_THREAD} AND message_key = ?"
         bound = (*_of_thread(head.ref), identity.message_key(message_id))
-        return connection.execute(forgotten, bound).fetchone() is not None
+        return connection.one(forgotten, bound) is not None
     return False
 
 
@@ -338,7 +332,7 @@ def turn_row(
 
 
 def queue_boundary_and_transcript(
-    connection: sqlite3.Connection, thread: ThreadRef, unasked: int, now: int, schedule: Schedule
+    connection: Connection, thread: ThreadRef, unasked: int, now: int, schedule: Schedule
 ) -> int:
     """Queue what follows new turns, of which `unasked` were never looked at for boundaries. Returns when it is due."""
     enough = unasked >= schedule.boundary_every
@@ -351,17 +345,15 @@ def queue_boundary_and_transcript(
     return queue_jobs(connection, jobs, now)
 
 
-def close_others(
-    connection: sqlite3.Connection, head: ThreadHead, now: int, schedule: Schedule
-) -> int | None:
+def close_others(connection: Connection, head: ThreadHead, now: int, schedule: Schedule) -> int | None:
     """When a user starts a thread, queue the closing of their other threads' buffers. Returns when it is due."""
     bound = (head.ref.space, head.ref.user_id, head.pk, _CLOSED_AT_ONCE)
-    return queue_closing(connection, rows(connection, OTHERS_WAITING, bound), "next", now, schedule)
+    return queue_closing(connection, connection.all(OTHERS_WAITING, bound), "next", now, schedule)
 
 
 def queue_closing(
-    connection: sqlite3.Connection,
-    waiting: Sequence[dict[str, Any]],
+    connection: Connection,
+    waiting: Sequence[Row],
     reason: str,
     now: int,
     schedule: Schedule,
@@ -374,9 +366,7 @@ def queue_closing(
     for row in waiting:
         thread = ThreadRef(row["space"], row["user_id"], row["thread_id"])
         due = queue_flush(connection, flush_job(thread, now, reason, to=row["last_number"]), now)
-        connection.execute(
-            "UPDATE threads SET closes_at = ? WHERE pk = ?", (now + schedule.gap_ms, row["pk"])
-        )
+        connection.run("UPDATE threads SET closes_at = ? WHERE pk = ?", (now + schedule.gap_ms, row["pk"]))
     return due
 
 
@@ -387,10 +377,8 @@ def flush_job(thread: ThreadRef, now: int, reason: str, *, to: int | None = None
     return NewJob(FLUSH, lane, thread.space, thread, now, json.dumps(payload), dedupe)
 
 
-def queue_flush(connection: sqlite3.Connection, job: NewJob, now: int) -> int:
+def queue_flush(connection: Connection, job: NewJob, now: int) -> int:
     """Returns when it is due."""
     # It does all that the look which waits for a pause would do, and must not wait behind it.
-    connection.execute(
-        "DELETE FROM jobs WHERE lane = ? AND kind = ? AND state = 'queued'", (job.lane, BOUNDARY)
-    )
+    connection.run("DELETE FROM jobs WHERE lane = ? AND kind = ? AND state = 'queued'", (job.lane, BOUNDARY))
     return queue_jobs(connection, [job], now)

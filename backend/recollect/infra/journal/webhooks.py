@@ -1,16 +1,15 @@
 """Webhooks, the deliveries that are queued in the transaction of their cause, and a log of the last ones."""
 
 import secrets
-import sqlite3
-from typing import Any
 
 from recollect.domain.job import DELIVERY, Job, webhook_lane
 from recollect.domain.model import JsonObject, ThreadRef
 from recollect.domain.paths import owner_folder
 from recollect.domain.webhook import FORGOTTEN, Delivery, Webhook
 from recollect.errors import Conflict
+from recollect.infra.journal.connector import Connection, Row
 from recollect.infra.journal.database import Database, write_transaction
-from recollect.infra.journal.rows import NewJob, dumped, made, named_rows, queue_jobs
+from recollect.infra.journal.rows import NewJob, dumped, made, queue_jobs
 
 MOST_WEBHOOKS = 1000
 """Of a space."""
@@ -44,14 +43,14 @@ DELETE FROM webhook_deliveries WHERE webhook_id = :webhook_id AND pk <= (
     SELECT pk FROM webhook_deliveries WHERE webhook_id = :webhook_id ORDER BY pk DESC LIMIT 1 OFFSET :kept)"""
 
 
-def load_webhooks(connection: sqlite3.Connection) -> None:
+def load_webhooks(connection: Connection) -> None:
     """Keep all webhooks with the writer's connection: an event that nobody wants costs no query."""
-    found = named_rows(connection, f"SELECT {WEBHOOK_COLUMNS} FROM webhooks")
+    found = connection.all(f"SELECT {WEBHOOK_COLUMNS} FROM webhooks")
     connection.webhooks = tuple(map(_webhook_of, found))  # type: ignore[attr-defined]
 
 
 def announce(
-    connection: sqlite3.Connection, event: str, space: str, owner: str, data: JsonObject, now: int
+    connection: Connection, event: str, space: str, owner: str, data: JsonObject, now: int
 ) -> int | None:
     """Queue a delivery to each webhook that wants the event. Returns when they are due; None where nobody does.
 
@@ -73,7 +72,7 @@ def announce(
 
 
 def announce_of_user(
-    connection: sqlite3.Connection, event: str, space: str, user_id: str, data: JsonObject, now: int
+    connection: Connection, event: str, space: str, user_id: str, data: JsonObject, now: int
 ) -> int | None:
     """`announce` of what is about a user."""
     if not has_webhooks(connection):
@@ -81,16 +80,14 @@ def announce_of_user(
     return announce(connection, event, space, owner_folder(space, user_id), {"user_id": user_id, **data}, now)
 
 
-def drop_deliveries(
-    connection: sqlite3.Connection, space: str, user_id: str, thread_id: str | None = None
-) -> None:
+def drop_deliveries(connection: Connection, space: str, user_id: str, thread_id: str | None = None) -> None:
     """Deliveries about a thread that is forgotten, or about a user, whose own webhooks go too."""
     if not has_webhooks(connection):
         return
-    connection.execute(DROP, {"space": space, "user_id": user_id, "thread_id": thread_id})
+    connection.run(DROP, {"space": space, "user_id": user_id, "thread_id": thread_id})
     if thread_id is None:
         theirs = "SELECT webhook_id FROM webhooks WHERE space = ? AND user_id = ?"
-        for (webhook_id,) in connection.execute(theirs, (space, user_id)).fetchall():
+        for (webhook_id,) in connection.all(theirs, (space, user_id)):
             _remove(connection, webhook_id)
 
 
@@ -107,13 +104,11 @@ class SqlWebhookStore:
     async def add(self, webhook: Webhook) -> None:
         """Raises Conflict where the space has too many."""
 
-        def work(connection: sqlite3.Connection) -> None:
-            (count,) = connection.execute(
-                "SELECT count(*) FROM webhooks WHERE space = ?", (webhook.space,)
-            ).fetchone()
+        def work(connection: Connection) -> None:
+            (count,) = connection.one("SELECT count(*) FROM webhooks WHERE space = ?", (webhook.space,))
             if count >= MOST_WEBHOOKS:
                 raise Conflict(f"the space has {count} webhooks; delete some first")
-            connection.execute(ADD_WEBHOOK, webhook_row(webhook))
+            connection.run(ADD_WEBHOOK, webhook_row(webhook))
 
         await self._database.write(work)
         await self.load()
@@ -144,13 +139,13 @@ class SqlWebhookStore:
         return [made(Delivery, row) for row in [*waiting, *delivered][:limit]]
 
     @write_transaction
-    def delivered(self, connection: sqlite3.Connection, job: Job, now: int) -> None:
+    def delivered(self, connection: Connection, job: Job, now: int) -> None:
         """Log a delivery. A webhook that is gone has no log."""
         webhook_id, delivery_id, event = (job.payload[name] for name in ("webhook_id", "id", "event"))
-        known = connection.execute("SELECT 1 FROM webhooks WHERE webhook_id = ?", (webhook_id,)).fetchone()
+        known = connection.one("SELECT 1 FROM webhooks WHERE webhook_id = ?", (webhook_id,))
         if known is not None:
-            connection.execute(LOG, (webhook_id, delivery_id, event, job.attempts + 1, now))
-            connection.execute(FORGET_OLD, {"webhook_id": webhook_id, "kept": _LOGGED})
+            connection.run(LOG, (webhook_id, delivery_id, event, job.attempts + 1, now))
+            connection.run(FORGET_OLD, {"webhook_id": webhook_id, "kept": _LOGGED})
 
     async def make_way(self, job: Job) -> None:
         """What failed waits in a lane of its own: the webhook's next deliveries need not wait for it."""
@@ -164,19 +159,19 @@ def webhook_row(webhook: Webhook) -> tuple[object, ...]:
     return (*head, " ".join(webhook.events), webhook.created)
 
 
-def _remove(connection: sqlite3.Connection, webhook_id: str) -> None:
-    connection.execute(f"DELETE FROM jobs WHERE {IS_TO} AND state != 'running'", {"webhook_id": webhook_id})
-    connection.execute("DELETE FROM webhooks WHERE webhook_id = ?", (webhook_id,))
+def _remove(connection: Connection, webhook_id: str) -> None:
+    connection.run(f"DELETE FROM jobs WHERE {IS_TO} AND state != 'running'", {"webhook_id": webhook_id})
+    connection.run("DELETE FROM webhooks WHERE webhook_id = ?", (webhook_id,))
 
 
-def has_webhooks(connection: sqlite3.Connection) -> bool:
+def has_webhooks(connection: Connection) -> bool:
     return bool(_webhooks(connection))
 
 
-def _webhooks(connection: sqlite3.Connection) -> tuple[Webhook, ...]:
+def _webhooks(connection: Connection) -> tuple[Webhook, ...]:
     found: tuple[Webhook, ...] = getattr(connection, "webhooks", ())
     return found
 
 
-def _webhook_of(row: dict[str, Any]) -> Webhook:
+def _webhook_of(row: Row) -> Webhook:
     return made(Webhook, row, events=tuple(row["events"].split()))

@@ -160,10 +160,8 @@ class TestKeys:
         async with home.keyed("ann") as client, home.app.jobs.paused():
             await add_one(client, "very-private", "x")
             await home.app.database.write(
-                lambda connection: (
-                    connection.execute(
-                        "UPDATE jobs SET error = 'users/ann/threads/very-private/0001.md cannot be written'"
-                    ).rowcount
+                lambda connection: connection.run(
+                    "UPDATE jobs SET error = 'users/ann/threads/very-private/0001.md cannot be written'"
                 )
             )
             shown = (await home.client.get("/health")).text

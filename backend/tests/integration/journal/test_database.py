@@ -1,7 +1,6 @@
 """One SQLite file: writes share commits, each is undone alone, and readers can only read."""
 
 import asyncio
-import sqlite3
 import threading
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -10,8 +9,8 @@ from typing import Any
 import pytest
 
 from recollect.errors import StorageUnavailable, Unavailable
+from recollect.infra.journal.connector import Connection
 from recollect.infra.journal.database import Database, Operation
-from recollect.infra.journal.rows import rows
 
 KEEP = "CREATE TABLE words (word TEXT NOT NULL UNIQUE CHECK (word != 'bad'))"
 
@@ -22,14 +21,14 @@ KEEP_IF_NEW = KEEP.replace("TABLE", "TABLE IF NOT EXISTS")
 async def database(tmp_path: Path) -> AsyncIterator[Database]:
     database = Database(tmp_path / "journal.db")
     await database.open()
-    await database.write(lambda connection: connection.execute(KEEP).rowcount)
+    await database.write(lambda connection: connection.run(KEEP))
     yield database
     await database.close()
 
 
 def insert(word: str, then: Exception | None = None) -> Operation[str]:
-    def operation(connection: sqlite3.Connection) -> str:
-        connection.execute("INSERT INTO words VALUES (?)", (word,))
+    def operation(connection: Connection) -> str:
+        connection.run("INSERT INTO words VALUES (?)", (word,))
         if then is not None:
             raise then
         return word
@@ -46,7 +45,7 @@ async def in_one_group(database: Database, *operations: Operation[Any]) -> list[
     busy, go_on = asyncio.Event(), asyncio.Event()
     loop = asyncio.get_running_loop()
 
-    def hold(connection: sqlite3.Connection) -> None:
+    def hold(connection: Connection) -> None:
         loop.call_soon_threadsafe(busy.set)
         asyncio.run_coroutine_threadsafe(go_on.wait(), loop).result(10)
 
@@ -82,9 +81,9 @@ async def test_concurrent_writes_share_commits(database: Database) -> None:
     [
         insert("b", then=ValueError("no")),
         insert("bad"),
-        lambda connection: connection.execute("INSERT INTO words VALUES (?)", ()),
-        lambda connection: connection.execute("INSERT INTO nowhere VALUES (1)"),
-        lambda connection: connection.execute("INSERT INTO words VALUES (?)", (2**70,)),
+        lambda connection: connection.all("INSERT INTO words VALUES (?)", ()),
+        lambda connection: connection.all("INSERT INTO nowhere VALUES (1)"),
+        lambda connection: connection.all("INSERT INTO words VALUES (?)", (2**70,)),
     ],
     ids=["raises", "breaks a constraint", "binds too little", "names no table", "overflows"],
 )
@@ -104,7 +103,7 @@ async def test_an_urgent_write_waits_for_one_that_runs_and_no_more(database: Dat
     order: list[str] = []
 
     def noted(word: str) -> Operation[str]:
-        def operation(connection: sqlite3.Connection) -> str:
+        def operation(connection: Connection) -> str:
             order.append(word)
             if word == "first":
                 loop.call_soon_threadsafe(running.set)
@@ -126,7 +125,7 @@ async def test_an_urgent_write_waits_for_one_that_runs_and_no_more(database: Dat
 async def test_a_full_disk_is_told_and_nothing_is_half_written(database: Database) -> None:
     async def allow(pages: int) -> None:
         pragma = f"PRAGMA max_page_count = {pages}"
-        await database.outside_transaction(lambda connection: connection.execute(pragma).fetchone())
+        await database.outside_transaction(lambda connection: connection.one(pragma))
 
     await allow(1)
     with pytest.raises(StorageUnavailable, match="full"):
@@ -137,9 +136,9 @@ async def test_a_full_disk_is_told_and_nothing_is_half_written(database: Databas
 
 
 async def test_the_writer_is_durable_and_checks_references(database: Database) -> None:
-    def pragmas(connection: sqlite3.Connection) -> dict[str, Any]:
+    def pragmas(connection: Connection) -> dict[str, Any]:
         names = ("journal_mode", "synchronous", "foreign_keys", "busy_timeout", "secure_delete")
-        return {name: connection.execute(f"PRAGMA {name}").fetchone()[0] for name in names}
+        return {name: connection.one(f"PRAGMA {name}")[0] for name in names}
 
     found = await database.write(pragmas)
     assert found == {
@@ -155,12 +154,13 @@ async def test_normal_is_a_choice(tmp_path: Path) -> None:
     database = Database(tmp_path / "normal.db", synchronous="NORMAL")
     await database.open()
     pragma = "PRAGMA synchronous"
-    assert await database.write(lambda connection: connection.execute(pragma).fetchone()[0]) == 1
+    assert await database.write(lambda connection: connection.one(pragma)[0]) == 1
     await database.close()
 
 
 async def test_a_reader_waits_for_a_busy_file(database: Database) -> None:
-    assert await database.read("PRAGMA busy_timeout") == [{"timeout": 5000}]
+    (row,) = await database.read("PRAGMA busy_timeout")
+    assert row["timeout"] == 5000
 
 
 @pytest.mark.parametrize("sql", ["INSERT INTO words VALUES ('x')", "DELETE FROM words", "DROP TABLE words"])
@@ -175,19 +175,19 @@ async def test_a_query_sees_one_moment(database: Database) -> None:
     await database.write(insert("a"))
     loop = asyncio.get_running_loop()
 
-    def look_twice(connection: sqlite3.Connection) -> tuple[Any, Any]:
-        before = rows(connection, "SELECT word FROM words")
+    def look_twice(connection: Connection) -> tuple[Any, Any]:
+        before = connection.all("SELECT word FROM words")
         asyncio.run_coroutine_threadsafe(database.write(insert("b")), loop).result(10)
-        return before, rows(connection, "SELECT word FROM words")
+        return before, connection.all("SELECT word FROM words")
 
     before, after = await database.query(look_twice)
-    assert before == after == [{"word": "a"}]
+    assert [row["word"] for row in before] == [row["word"] for row in after] == ["a"]
     assert await words(database) == {"a", "b"}
 
 
 async def test_a_query_that_raises_does_not_spoil_its_connection(database: Database) -> None:
-    def refuse(connection: sqlite3.Connection) -> None:
-        rows(connection, "SELECT word FROM words")
+    def refuse(connection: Connection) -> None:
+        connection.all("SELECT word FROM words")
         raise ValueError("no")
 
     for _ in range(8):
@@ -199,8 +199,8 @@ async def test_a_query_that_raises_does_not_spoil_its_connection(database: Datab
 
 
 async def test_an_error_that_ended_the_view_itself_is_the_one_that_is_told(database: Database) -> None:
-    def fail(connection: sqlite3.Connection) -> None:
-        connection.execute("ROLLBACK")  # As SQLite does of itself when the disk fails.
+    def fail(connection: Connection) -> None:
+        connection.run("ROLLBACK")  # As SQLite does of itself when the disk fails.
         raise ValueError("the disk fails")
 
     with pytest.raises(ValueError, match="the disk fails"):
@@ -211,18 +211,18 @@ async def test_an_error_that_ended_the_view_itself_is_the_one_that_is_told(datab
 async def test_queries_run_beside_each_other_and_beside_a_write(database: Database) -> None:
     together = threading.Barrier(3, timeout=10)
 
-    def meet(connection: sqlite3.Connection) -> int:
+    def meet(connection: Connection) -> int:
         together.wait()
-        return len(rows(connection, "SELECT word FROM words"))
+        return len(connection.all("SELECT word FROM words"))
 
     met = await asyncio.gather(database.query(meet), database.query(meet), database.write(meet))
     assert list(met) == [0, 0, 0]
 
 
 async def test_a_reader_that_is_cancelled_at_any_moment_keeps_no_old_view(database: Database) -> None:
-    def look(connection: sqlite3.Connection) -> None:
-        rows(connection, "SELECT word FROM words")
-        rows(connection, "SELECT word FROM words")
+    def look(connection: Connection) -> None:
+        connection.all("SELECT word FROM words")
+        connection.all("SELECT word FROM words")
 
     for steps in [*range(40)] * 5:
         task = asyncio.create_task(database.query(look))
@@ -240,10 +240,10 @@ async def test_closing_waits_for_what_is_read(tmp_path: Path) -> None:
     await database.open()
     begun, go_on = threading.Event(), threading.Event()
 
-    def look(connection: sqlite3.Connection) -> int:
+    def look(connection: Connection) -> int:
         begun.set()
         go_on.wait(10)
-        return len(rows(connection, "SELECT name FROM sqlite_master"))
+        return len(connection.all("SELECT name FROM sqlite_master"))
 
     looking = asyncio.create_task(database.query(look))
     await asyncio.to_thread(begun.wait, 10)
@@ -316,7 +316,7 @@ def test_a_database_opens_in_one_event_loop_after_another(tmp_path: Path) -> Non
     async def count_words(word: str) -> int:
         await database.open()
         try:
-            await database.write(lambda connection: connection.execute(KEEP_IF_NEW).rowcount)
+            await database.write(lambda connection: connection.run(KEEP_IF_NEW))
             await database.write(insert(word))
             return len(await words(database))
         finally:

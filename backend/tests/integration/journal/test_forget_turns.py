@@ -1,7 +1,6 @@
 """Forgetting one turn: what hangs on it goes, what stands beside it stays, and nothing that comes late survives."""
 
 import json
-import sqlite3
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -13,6 +12,7 @@ from recollect.domain.chat import ChatRequest
 from recollect.domain.entries.entry import EntryChange, KeptAnswer, KnownEntry
 from recollect.domain.identity import key_within_user
 from recollect.domain.model import NewTurn, ThreadRef
+from recollect.infra.journal.connector import Connection
 from recollect.infra.journal.database import Database
 from recollect.infra.journal.forgetting import SqlForgetting
 from tests.http_client import START, Home, Json, opened
@@ -50,7 +50,7 @@ async def put(home: Home, *entries: KnownEntry) -> None:
 
 
 async def run(home: Home, sql: str, *parameters: object) -> None:
-    await home.app.database.write(lambda connection: connection.execute(sql, parameters).rowcount)
+    await home.app.database.write(lambda connection: connection.run(sql, parameters))
 
 
 async def count(home: Home, table: str, where: str = "1") -> int:
@@ -285,20 +285,20 @@ async def test_no_copy_of_a_deleted_row_is_left_in_a_page(tmp_path: Path) -> Non
         await database.write(_much_that_grows)
         await forgetting.overwrite()
         await database.outside_transaction(
-            lambda connection: connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+            lambda connection: connection.one("PRAGMA wal_checkpoint(TRUNCATE)")
         )
         assert b"walrus" not in (tmp_path / "journal.db").read_bytes()
     finally:
         await database.close()
 
 
-def _much_that_grows(connection: sqlite3.Connection) -> None:
-    connection.execute("CREATE TABLE texts (pk INTEGER PRIMARY KEY, text TEXT)")
+def _much_that_grows(connection: Connection) -> None:
+    connection.run("CREATE TABLE texts (pk INTEGER PRIMARY KEY, text TEXT)")
     for number in range(1000):
-        connection.execute("INSERT INTO texts VALUES (?, 'walrus')", (number * 7919 % 1009,))
+        connection.run("INSERT INTO texts VALUES (?, 'walrus')", (number * 7919 % 1009,))
     for size in (200, 700, 1500):
-        connection.execute("UPDATE texts SET text = text || ? WHERE pk % 3 = 0", ("x" * size,))
-    connection.execute("DELETE FROM texts")
+        connection.run("UPDATE texts SET text = text || ? WHERE pk % 3 = 0", ("x" * size,))
+    connection.run("DELETE FROM texts")
 
 
 class TestTheProof:

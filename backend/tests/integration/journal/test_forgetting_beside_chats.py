@@ -1,7 +1,6 @@
 """Forgetting while somebody is being answered: no prompt that holds the words is written down for good."""
 
 import asyncio
-import sqlite3
 import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -16,6 +15,7 @@ from recollect.domain.forgetting import SETTLE, Task, task_of
 from recollect.domain.identity import key_within_user
 from recollect.domain.model import NewTurn, ThreadRef
 from recollect.domain.prompt import prompt_bytes
+from recollect.infra.journal.connector import Connection
 from recollect.infra.journal.forgetting import SqlForgetting
 from tests.contract.journals import Journal
 
@@ -63,7 +63,7 @@ class Chats(Journal):
         running, go_on = asyncio.Event(), threading.Event()
         loop = asyncio.get_running_loop()
 
-        def work(_: sqlite3.Connection) -> None:
+        def work(_: Connection) -> None:
             loop.call_soon_threadsafe(running.set)
             assert go_on.wait(30)
 
@@ -92,7 +92,7 @@ async def test_a_chat_that_went_ahead_of_a_forgetting_is_waited_for(journal: Cha
     await forgetting
     asked = await asking
     (task,) = await journal.settling()
-    await journal.database.write(lambda connection: connection.execute("DELETE FROM jobs").rowcount)
+    await journal.database.write(lambda connection: connection.run("DELETE FROM jobs"))
     assert await journal.forgetting.waits_for(task) == "a chat is about to be sent"
     await journal.answer(asked)
     assert await journal.prompts() == 1

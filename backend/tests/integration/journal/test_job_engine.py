@@ -303,7 +303,7 @@ async def test_who_waits_for_a_job_that_is_taken_away_before_it_runs_does_not_wa
         waiting = asyncio.create_task(engine.wait_for(behind, SOON))
         await eventually(lambda: behind in engine._waiting)
         await bench.database.write(
-            lambda connection: connection.execute("DELETE FROM jobs WHERE pk = ?", (behind,)).rowcount
+            lambda connection: connection.run("DELETE FROM jobs WHERE pk = ?", (behind,))
         )
         async with asyncio.timeout(SOON / 2):
             assert await waiting

@@ -60,7 +60,7 @@ class Snapshot:
 
 async def snapshot(app: App) -> Snapshot:
     tombstones = await app.database.read("SELECT * FROM tombstones ORDER BY space, thread_key, number")
-    taken = Snapshot({}, {}, {}, {}, tombstones)
+    taken = Snapshot({}, {}, {}, {}, [dict(row) for row in tombstones])
     for space in SPACES:
         listed = await app.THREADS.list_threads(space=space)
         # When a thread was last touched is the journal's knowledge alone.
