@@ -56,7 +56,6 @@ from recollect.service.forget.forget import IncognitoEnds
 from recollect.service.forget.purge import IndexForgetter, write_tombstones_again
 from recollect.service.models.backend_priority import QUIET_SECONDS, Gate
 from recollect.service.models.background import BackgroundModel, background_seconds
-from recollect.service.models.call_failures import Rests
 from recollect.service.models.choice import ThreadModels
 from recollect.service.models.llama_slots import LlamaSlots
 from recollect.service.recall.corpus_cache import CorpusCache
@@ -354,7 +353,7 @@ class Assembly:
             patience_seconds=waiting,
             on_own_prompt=slots.disturbed,
             admit=lambda thread: self.quotas.model_call(thread.space, thread.user_id),
-            rests=Rests(lambda: self.clock() / 1000),
+            rest_clock=lambda: self.clock() / 1000,
         )
         return Talking(backends, gate, slots, recall, rewriter, chat, models, background)
 

@@ -20,7 +20,7 @@ from recollect.infra.journal.connection import copy_journal
 from recollect.infra.ledger import LEDGER
 from recollect.infra.vault import Vault
 from recollect.service.coordination import Progress, no_progress
-from recollect.service.models.call_failures import Rests
+from recollect.service.models.background import BackgroundModel
 from recollect.service.models.llama_slots import LlamaSlots
 from recollect.settings import TOML_NAME, Settings
 
@@ -122,7 +122,7 @@ async def list_jobs(
     )
 
 
-async def retry_job(jobs: JobEngine, rests: Rests, caller: Caller, job_id: int) -> Job:
+async def retry_job(jobs: JobEngine, model: BackgroundModel, caller: Caller, job_id: int) -> Job:
     """Queue a dead job again. The person who asks for it need not wait for a backend's rest."""
     job = await jobs.get(job_id)
     if job is None or not _may_see(caller, job):
@@ -130,7 +130,7 @@ async def retry_job(jobs: JobEngine, rests: Rests, caller: Caller, job_id: int) 
     if job.state != "dead":
         doing = "runs now" if job.state == "running" else f"waits to run at {write_time(job.run_at)}"
         raise Conflict(f"job {job_id} {doing}; only dead jobs can be retried")
-    rests.end_all()
+    model.rests.clear()
     return await jobs.retry(job_id)
 
 

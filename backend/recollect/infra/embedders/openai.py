@@ -19,7 +19,7 @@ from recollect.infra.embedders.onnx_model import unit_vectors, valid_text
 from recollect.infra.secrets import mask_json
 
 MAX_ANSWER_BYTES = 64 * 1024 * 1024
-_FAILURES, _PAUSE_SECONDS = 3, 5.0
+_PAUSES = (0, 0, 5.0)
 MAX_CHARS = 8000
 """Of one text; common models take 8,191 tokens and refuse a request that holds a longer text."""
 
@@ -61,7 +61,7 @@ class OpenAiEmbedder:
         self._dimensions = dimensions
         self._batch = batch
         self._masks_secrets = masks_secrets
-        self._breaker = Breaker(clock, failures=_FAILURES, seconds=_PAUSE_SECONDS)
+        self._breaker = Breaker(clock, _PAUSES)
         self._client = httpx2.AsyncClient(
             limits=_LIMITS, transport=transport, verify=tls_context(trust_env=True)
         )

@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field, replace
 
+from recollect.domain.breaker import Breaker
 from recollect.domain.identity import text_digest, thread_key
 from recollect.domain.llm import ChatCall, Finished, Sent, Usage
 from recollect.domain.model import JsonObject, ThreadRef
@@ -17,11 +18,11 @@ from recollect.service.models.backend_priority import Gate
 from recollect.service.models.call_failures import (
     LONGEST_SECONDS,
     MAX_ANSWER_BYTES,
+    PAUSES,
     AnswerTooLarge,
     FailsAgain,
     OutOfTime,
     Resting,
-    Rests,
     StillAnswering,
     Verdict,
     in_words,
@@ -116,9 +117,9 @@ class BackgroundModel:
         attempts: int = 3,
         on_own_prompt: Callable[[Backend], None] = lambda backend: None,
         admit: Callable[[ThreadRef], CallCounter] = unlimited,
-        rests: Rests | None = None,
         pause: Callable[[float], Awaitable[object]] = asyncio.sleep,
         clock: Callable[[], float] = time.monotonic,
+        rest_clock: Callable[[], float] = time.time,
     ) -> None:
         """`answer_seconds` and `patience_seconds` together stay below the lease of a job.
 
@@ -134,7 +135,9 @@ class BackgroundModel:
         self._admit = admit
         self._pause = pause
         self._clock = clock
-        self.rests = rests or Rests(clock)
+        self._rest_clock = rest_clock
+        self.rests: dict[str, Breaker] = {}
+        """By the name of a backend: after a failure that may pass it is left alone for a while."""
         self._refused: dict[tuple[str, str | None], frozenset[str]] = {}
         """By backend and model what it does not take; a schema by its digest, for it may take others."""
         self._thinkers: set[tuple[str, str | None]] = set()
@@ -215,7 +218,7 @@ class BackgroundModel:
             await self._pause(pause)
         wait = failure.retry_after and min(failure.retry_after, LONGEST_SECONDS)
         if verdict == "later":
-            wait = self.rests.failed(backend.name, asked.began, wait)
+            wait = self._rest_of(backend).failed(trouble, asked.began, wait or 0.0)
         raise ModelUnavailable(told, retry_after=wait) from failure
 
     async def _try(self, backend: Backend, asked: "_Asked") -> Answer:
@@ -250,9 +253,9 @@ class BackgroundModel:
         async with self._gate.background(backend, asked.thread_key, patience=asked.patience):
             started, spoke = self._clock(), asyncio.Event()
             asked.patience = max(0.0, asked.patience - (started - arrived))
-            if (left := self.rests.wait_before_call(backend.name)) > 0:
+            if (left := self._rest_of(backend).seconds_left()) > 0:
                 raise Resting(retry_after=left)
-            asked.began = self.rests.now()
+            asked.began = self._rest_clock()
             try:
                 async with asyncio.timeout(asked.answering):
                     answer = await _whole_answer(backend, call, asked.take_call, spoke)
@@ -263,14 +266,17 @@ class BackgroundModel:
                 asked.budget.left += asked.is_sent
                 raise
             except ModelRefused:
-                self.rests.answered(backend.name)
+                self._rest_of(backend).succeeded()
                 raise
             finally:
                 asked.answering -= self._clock() - started
                 if asked.own_prompt:
                     self._on_own_prompt(backend)
-            self.rests.answered(backend.name)
+            self._rest_of(backend).succeeded()
             return answer
+
+    def _rest_of(self, backend: Backend) -> Breaker:
+        return self.rests.setdefault(backend.name, Breaker(self._rest_clock, PAUSES))
 
 
 @dataclass(slots=True)

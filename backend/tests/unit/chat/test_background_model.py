@@ -225,7 +225,7 @@ async def test_what_would_fail_again_is_not_tried_again(
         await put(model)
     assert "1234" not in str(caught.value)
     assert (len(backend.calls), pauses.seconds) == (1, [])
-    assert model.rests.wait_before_call(backend.name) == 0
+    assert model.rests[backend.name].seconds_left() == 0
 
 
 async def test_a_server_that_says_when_is_asked_again_then(pauses: Pauses) -> None:

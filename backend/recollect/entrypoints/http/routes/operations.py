@@ -73,7 +73,7 @@ async def retry(
     home: Home, caller: Calling, job_id: Annotated[int, Path(ge=0, le=LARGEST_ID)]
 ) -> answers.JobAnswer:
     """Queue a dead job again."""
-    return answers.JobAnswer.of(await retry_job(home.jobs, home.talking.background.rests, caller, job_id))
+    return answers.JobAnswer.of(await retry_job(home.jobs, home.talking.background, caller, job_id))
 
 
 @router.get("/health/live")
