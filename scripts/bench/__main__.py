@@ -6,60 +6,67 @@ two are measured in turns.
 
 import argparse
 import json
-import statistics
-import subprocess
 import sys
 import tempfile
 import time
-import urllib.request
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
 
 import servers
 from caching import measure_caching
-from doors import measure_doors
-from footprint import measure_memory, measure_soak
-from gateway import measure_gateway
-from memory_cost import measure_memory_cost
-from remembering import measure_remembering
-from reporting import progress, row, show
-from searching import measure_search
+from doors import measure_doors, measure_gateway
+from driving import Server
+from remembering import measure_memory_cost, measure_remembering
+from reporting import Row, paired_row, progress, row, show
+from searching import measure_memory, measure_search, measure_soak
 
-LOAD = Path(__file__).resolve().parent / "load.py"
 ADD = "/api/v1/memory/add"
 
 
-def load(port: int, path: str, clients: int, requests: int, thread: str, size: int = 1) -> dict[str, float]:
-    """One run of the load generator, in a process of its own."""
-    command = [sys.executable, str(LOAD), str(port), path, str(clients), str(requests), thread, str(size)]
-    result: dict[str, float] = json.loads(
-        subprocess.run(command, capture_output=True, check=True, text=True).stdout
-    )
-    return result
+def add(
+    port: int, clients: int, requests: int, thread: str, size: int = 1, path: str = ADD
+) -> dict[str, float]:
+    wanted = {"clients": clients, "requests": requests, "thread": thread, "size": size}
+    return servers.load("add", port=port, path=path, **wanted)
 
 
-def measure_add(folder: Path, rounds: int, requests: int) -> list[dict[str, Any]]:
+def measure_add(folder: Path, rounds: int, requests: int) -> list[Row]:
     rows = []
     with (
-        servers.bare(folder / "bare.db") as bare_port,
+        servers.small_server("add", str(folder / "bare.db")) as bare,
         servers.recollect(folder / "add") as (port, _pid, _ready),
     ):
-        for warm_up in ((bare_port, "/add"), (port, ADD)):
-            load(*warm_up, 4, 400, "warm-up")
+        bare_port = int(bare.rpartition(":")[2])
+        add(bare_port, 4, 400, "warm-up", path="/add")
+        add(port, 4, 400, "warm-up")
         for clients in (1, 16):
             ours, theirs = [], []
             for number in range(rounds):
-                theirs.append(load(bare_port, "/add", clients, requests, f"b{clients}-{number}"))
-                ours.append(load(port, ADD, clients, requests, f"o{clients}-{number}"))
+                theirs.append(add(bare_port, clients, requests, f"b{clients}-{number}", path="/add"))
+                ours.append(add(port, clients, requests, f"o{clients}-{number}"))
             rows += compare(
                 f"memory/add, {clients} client{'s' if clients > 1 else ''}", ours, theirs, clients
             )
     return rows
 
 
-def measure_lag(folder: Path, requests: int) -> list[dict[str, Any]]:
+def compare(
+    name: str, ours: list[dict[str, float]], theirs: list[dict[str, float]], clients: int
+) -> list[Row]:
+    def compared(title: str, key: str, **wanted: float | None) -> Row:
+        return paired_row(
+            f"{name}: {title}", [run[key] for run in ours], [run[key] for run in theirs], **wanted
+        )
+
+    return [
+        compared("requests/s", "requests_per_second", at_least=0.6),
+        compared("p50 ms", "p50_ms"),
+        compared("p95 ms", "p95_ms", at_most=2.0 if clients == 16 else None),
+    ]
+
+
+def measure_lag(folder: Path, requests: int) -> list[Row]:
     """How many messages search lacks at most while many are added, and how long after the last one it has all of them;
     with the limits that ship.
     """
@@ -70,71 +77,35 @@ def measure_lag(folder: Path, requests: int) -> list[dict[str, Any]]:
     }
     stages = ("indexed", "embedded")
     with servers.recollect(folder / "lag", settings) as (port, _pid, _ready):
+        server = Server(port)
+
+        def unsearched() -> dict[str, int]:
+            covered = server.coverage()
+            return {stage: covered["messages"] - covered[stage] for stage in stages}
+
         most = dict.fromkeys(stages, 0)
         with ThreadPoolExecutor(1) as adding:
-            added = adding.submit(load, port, ADD, 16, requests, "lag")
+            added = adding.submit(add, port, 16, requests, "lag")
             while not added.done():
-                lacking = unsearched(port)
+                lacking = unsearched()
                 most = {stage: max(most[stage], lacking[stage]) for stage in stages}
                 time.sleep(1)
             added.result()
         ended = time.perf_counter()
         lags: dict[str, float] = {}
         while len(lags) < len(stages):
-            for stage, number in unsearched(port).items():
+            for stage, number in unsearched().items():
                 if number == 0:
                     lags.setdefault(stage, time.perf_counter() - ended)
             time.sleep(0.1)
     rows = []
     for what, found in (("most messages that search lacks while", most), ("s that search needs after", lags)):
         title = f"{what} 16 clients add {requests:,}: by words / by meaning"
-        words, meaning = (found[stage] for stage in stages)
-        rows.append(row(title, words, meaning, words / max(meaning, 1e-9), "", None))
+        rows.append(row(title, found["indexed"], found["embedded"]))
     return rows
 
 
-def unsearched(port: int) -> dict[str, int]:
-    """Messages that are not found yet: by words (`indexed`), by meaning (`embedded`)."""
-    with urllib.request.urlopen(f"http://127.0.0.1:{port}/api/v1/coverage") as answer:
-        covered = json.load(answer)
-    return {stage: covered["messages"] - covered[stage] for stage in ("indexed", "embedded")}
-
-
-def compare(
-    name: str, ours: list[dict[str, float]], theirs: list[dict[str, float]], clients: int
-) -> list[dict[str, Any]]:
-    """Ratios per round, in pairs that ran one after another; the median of them is what counts."""
-    speed = statistics.median(
-        mine["requests_per_second"] / bare["requests_per_second"]
-        for mine, bare in zip(ours, theirs, strict=True)
-    )
-    tail = statistics.median(mine["p95_ms"] / bare["p95_ms"] for mine, bare in zip(ours, theirs, strict=True))
-    middle = {
-        key: (median_of(ours, key), median_of(theirs, key))
-        for key in ("requests_per_second", "p50_ms", "p95_ms")
-    }
-    rows = [row(f"{name}: requests/s", *middle["requests_per_second"], speed, "at least 0.60", speed >= 0.6)]
-    rows.append(
-        row(f"{name}: p50 ms", *middle["p50_ms"], middle["p50_ms"][0] / middle["p50_ms"][1], "", None)
-    )
-    limit = clients == 16
-    rows.append(
-        row(
-            f"{name}: p95 ms",
-            *middle["p95_ms"],
-            tail,
-            "at most 2.0" if limit else "",
-            tail <= 2 if limit else None,
-        )
-    )
-    return rows
-
-
-def median_of(runs: list[dict[str, float]], key: str) -> float:
-    return statistics.median(run[key] for run in runs)
-
-
-def measure_growth(folder: Path, messages: int, rounds: int) -> list[dict[str, Any]]:
+def measure_growth(folder: Path, messages: int, rounds: int) -> list[Row]:
     """The cost of one more message in a small home and in a large one, measured in turns."""
     rows = []
     for name, threads in (("one thread", 1), ("many threads", 50)):
@@ -143,77 +114,49 @@ def measure_growth(folder: Path, messages: int, rounds: int) -> list[dict[str, A
             fill(small[0], 1_000, threads, name)
             fill(large[0], messages, threads, name)
             costs = [(cost_per_message(*large[:2]), cost_per_message(*small[:2])) for _ in range(rounds)]
-        late, early = (statistics.median(cost[side] for cost in costs) for side in (0, 1))
-        ratio = statistics.median(cost[0] / cost[1] for cost in costs)
+        late, early = zip(*costs, strict=True)
         title = f"CPU ms a message, {name}: at {messages:,} / at 1,000"
-        rows.append(row(title, late, early, ratio, "at most 1.20", ratio <= 1.2))
+        rows.append(paired_row(title, late, early, at_most=1.2))
     return rows
 
 
 def fill(port: int, messages: int, threads: int, name: str) -> None:
     """Add messages in batches: all to one thread, or to ever new ones, `threads` at a time."""
-    load(port, ADD, 1, 10, "long", 100)
+    add(port, 1, 10, "long", 100)
     done = step = 1_000
     while done < messages:
         step += 1
-        load(port, ADD, threads, 50, "long" if threads == 1 else f"t{step}", 100)
+        add(port, threads, 50, "long" if threads == 1 else f"t{step}", 100)
         done += 5_000
         progress(f"growing, {name}", done, messages)
-    wait_until_idle(port)
+    Server(port).wait_for_jobs()
 
 
 def cost_per_message(port: int, pid: int) -> float:
     """CPU milliseconds a message, memcells and transcripts included."""
-    wait_until_idle(port)
+    Server(port).wait_for_jobs()
     before = servers.cpu_seconds(pid)
-    load(port, ADD, 1, 400, "long")
-    wait_until_idle(port)
+    add(port, 1, 400, "long")
+    Server(port).wait_for_jobs()
     return (servers.cpu_seconds(pid) - before) * 1000 / 400
 
 
-def wait_until_idle(port: int) -> None:
-    """Until no job is due: what waits for a pause may wait."""
-    while True:
-        with urllib.request.urlopen(f"http://127.0.0.1:{port}/api/v1/jobs?limit=1000") as answer:
-            jobs = json.load(answer)["jobs"]
-        if all(job["state"] == "queued" and job["kind"] == "boundary" for job in jobs):
-            return
-        time.sleep(0.2)
-
-
-def measure_start_and_memory(folder: Path) -> list[dict[str, Any]]:
-    rows = []
+def measure_start_and_memory(folder: Path) -> list[Row]:
     home = folder / "memory"
     with servers.recollect(home) as (port, pid, first):
         empty = servers.resident_megabytes(pid)
-        load(port, ADD, 4, 100, "memory", 100)
-        wait_until_idle(port)
+        add(port, 4, 100, "memory", 100)
+        Server(port).wait_for_jobs()
         full = servers.resident_megabytes(pid)
-        rows.append(
-            row(
-                "resident MB after 10,000 messages / empty",
-                full,
-                empty,
-                full / empty,
-                "under 600 MB",
-                full < 600,
-            )
-        )
     with servers.recollect(home) as (_port, _pid, again):
-        rows.append(
-            row(
-                "start to ready, s: with 10,000 messages / first",
-                again,
-                first,
-                again / first,
-                "under 3 s",
-                max(again, first) < 3,
-            )
-        )
-    return rows
+        starts = max(again, first)
+    return [
+        row("resident MB after 10,000 messages / empty", full, empty, "under 600 MB", full < 600),
+        row("start to ready, s: with 10,000 messages / first", again, first, "under 3 s", starts < 3),
+    ]
 
 
-MEASURES: dict[str, Callable[[Path, bool], list[dict[str, Any]]]] = {
+MEASURES: dict[str, Callable[[Path, bool], list[Row]]] = {
     "start": lambda folder, quick: measure_start_and_memory(folder),
     "add": lambda folder, quick: measure_add(folder, 3 if quick else 7, 1000 if quick else 3000),
     "lag": lambda folder, quick: measure_lag(folder, 2_000 if quick else 20_000),
@@ -248,7 +191,7 @@ def main() -> int:
         help="of which memories are made to count what they cost, as recall.py reads them; without it that is left out",
     )
     arguments = parser.parse_args()
-    rows: list[dict[str, Any]] = []
+    rows: list[Row] = []
     with tempfile.TemporaryDirectory(prefix="recollect-bench-") as name:
         folder = Path(name)
         for what, measure in MEASURES.items():

@@ -8,11 +8,10 @@ instead of an hour. First turns are printed apart: nothing can be cached of them
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import httpx2
 import servers
-from reporting import progress, row
+from reporting import Row, progress, row
 
 from tests import cache_chat
 from tests.cache_chat import NO_BACKGROUND_WORK, MemoryWork, RecollectChat
@@ -32,7 +31,7 @@ _SHORT_CALLS = {"RECOLLECT_MEMORIZE__MODEL_TIMEOUT_SECONDS": "20"}
 """A model of this size seldom comes to an end by itself."""
 
 
-def measure_caching(folder: Path, quick: bool) -> list[dict[str, Any]]:
+def measure_caching(folder: Path, quick: bool) -> list[Row]:
     """If it is to be quick, ours on four layers too."""
     full = not quick
     steps = (_one_thread, _many_turns, _threads_on_slots)
@@ -43,7 +42,7 @@ def measure_caching(folder: Path, quick: bool) -> list[dict[str, Any]]:
     return rows
 
 
-def _one_thread(folder: Path, full: bool) -> list[dict[str, Any]]:
+def _one_thread(folder: Path, full: bool) -> list[Row]:
     with _chatting(folder / "off", full) as (chat, _):
         off = chat.talk(["t1"], TURNS)
     return [
@@ -54,7 +53,7 @@ def _one_thread(folder: Path, full: bool) -> list[dict[str, Any]]:
     ]
 
 
-def _beside_naive(ours: list[Run], full: bool) -> list[dict[str, Any]]:
+def _beside_naive(ours: list[Run], full: bool) -> list[Row]:
     rows = []
     for layout in (naive_prompts.clock_first, naive_prompts.clock_not_kept, naive_prompts.cut_by_one):
         name = f"{TURNS} turns / {layout.__name__.replace('_', ' ')}"
@@ -62,7 +61,7 @@ def _beside_naive(ours: list[Run], full: bool) -> list[dict[str, Any]]:
     return rows
 
 
-def _remembering(folder: Path, full: bool) -> list[dict[str, Any]]:
+def _remembering(folder: Path, full: bool) -> list[Row]:
     """The user asks in every turn about something that was told in another thread."""
     settings = {**servers.real_embedder(), **_RECALL_IN_ANY_CASE}
     with _chatting(folder, full, settings=settings, memory=True) as (chat, _):
@@ -71,12 +70,12 @@ def _remembering(folder: Path, full: bool) -> list[dict[str, Any]]:
     recalled = sum(turn.memories > 0 for run in runs for turn in run.turns)
     name = "turns that recalled something / turns, one thread, memory on"
     return [
-        row(name, recalled, TURNS, recalled / TURNS, "at least 0.50", recalled >= TURNS / 2),
+        row(name, recalled, TURNS, "at least 0.50", recalled >= TURNS / 2),
         _within("one thread, memory on", runs, full),
     ]
 
 
-def _beside_memory_work(folder: Path, full: bool, alone: list[Run]) -> list[dict[str, Any]]:
+def _beside_memory_work(folder: Path, full: bool, alone: list[Run]) -> list[Row]:
     """After every turn Recollect asks the model for boundaries and memories, on the chat's one slot."""
     settings = {**_NO_EMBEDDER, **_SHORT_CALLS}
     with _chatting(folder, full, settings=settings, memory=True) as (chat, model):
@@ -87,19 +86,19 @@ def _beside_memory_work(folder: Path, full: bool, alone: list[Run]) -> list[dict
     name = f"tokens evaluated a turn, memory work after it on one slot / chat alone, {_layers(full)}"
     calls = "turns after which memory work evaluated tokens / turns"
     return [
-        row(calls, worked, TURNS, worked / TURNS, "more than 0.50", worked > TURNS / 2),
-        row(name, ours, baseline, ours / baseline, "at most 1.05", ours <= 1.05 * baseline),
+        row(calls, worked, TURNS, "more than 0.50", worked > TURNS / 2),
+        row(name, ours, baseline, "at most 1.05", ours <= 1.05 * baseline),
     ]
 
 
-def _many_turns(folder: Path, full: bool) -> list[dict[str, Any]]:
+def _many_turns(folder: Path, full: bool) -> list[Row]:
     with _chatting(folder, full, context=LONG_CONTEXT) as (chat, _):
         ours = chat.talk(["t1"], LONG_TURNS)
     naive = _straight(naive_prompts.cut_by_one, turns=LONG_TURNS, context=LONG_CONTEXT)
     return _compared(f"{LONG_TURNS} turns, window shrinks / cut by one", ours, naive, full, at_least=80)
 
 
-def _threads_on_slots(folder: Path, full: bool) -> list[dict[str, Any]]:
+def _threads_on_slots(folder: Path, full: bool) -> list[Row]:
     rows = []
     for threads, at_least in ((2, 88), (4, 85)):
         names = [f"t{number}" for number in range(threads)]
@@ -143,19 +142,17 @@ def _chatting(
             yield RecollectChat(client, memory=memory), model
 
 
-def _compared(
-    name: str, ours: list[Run], naive: list[Run], full: bool, *, at_least: float
-) -> list[dict[str, Any]]:
+def _compared(name: str, ours: list[Run], naive: list[Run], full: bool, *, at_least: float) -> list[Row]:
     name = f"{name} ({_layers(full)} / 4 layers)"
     cached = cached_percent(ours), cached_percent(naive)
     in_all = cached_percent(ours, with_first=True), cached_percent(naive, with_first=True)
     evaluated = evaluated_per_turn(ours), evaluated_per_turn(naive)
     first = _first_turn(ours), _first_turn(naive)
     return [
-        row(f"cached %, {name}", *cached, _ratio(*cached), f"at least {at_least} %", cached[0] >= at_least),
-        row(f"cached % with first turns, {name}", *in_all, _ratio(*in_all), "", None),
-        row(f"tokens evaluated a turn, {name}", *evaluated, _ratio(*evaluated), "", None),
-        row(f"tokens evaluated in a first turn, {name}", *first, _ratio(*first), "", None),
+        row(f"cached %, {name}", *cached, f"at least {at_least} %", cached[0] >= at_least),
+        row(f"cached % with first turns, {name}", *in_all),
+        row(f"tokens evaluated a turn, {name}", *evaluated),
+        row(f"tokens evaluated in a first turn, {name}", *first),
     ]
 
 
@@ -163,18 +160,14 @@ def _first_turn(runs: list[Run]) -> float:
     return sum(run.turns[0].evaluated for run in runs) / len(runs)
 
 
-def _ratio(ours: float, other: float) -> float:
-    return ours / max(other, 0.1)
-
-
-def _within(name: str, runs: list[Run], full: bool) -> dict[str, Any]:
+def _within(name: str, runs: list[Run], full: bool) -> Row:
     """Of every later turn, the one that comes nearest to its limit."""
     pairs = [
         (turn.evaluated, new) for run in runs for turn, new in zip(run.later, run.new_tokens, strict=True)
     ]
     evaluated, new = max(pairs, key=lambda pair: pair[0] - 1.05 * pair[1])
     title = f"tokens evaluated / new, worst turn, {name}, {_layers(full)}"
-    return row(title, evaluated, new, evaluated / new, "1.05 new + 8", evaluated <= 1.05 * new + 8)
+    return row(title, evaluated, new, "1.05 new + 8", evaluated <= 1.05 * new + 8)
 
 
 def _layers(full: bool) -> str:

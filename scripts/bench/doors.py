@@ -1,9 +1,12 @@
-"""What a foreign protocol's door costs beyond the route it stands beside: both are asked in turns, request by request."""
+"""What doors cost. A foreign protocol's beside the route that does the same: both are asked in turns, request by request.
+And the gateway: time to the first token through it, beside a proxy that does nothing else.
+"""
 
 import os
 import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -11,10 +14,13 @@ from typing import Any
 import servers
 import texts
 from driving import Server
-from reporting import progress, row
+from reporting import Row, paired_row, progress, row
 
 from tests.cache_chat import NO_BACKGROUND_WORK
 
+CHAT_DOORS = {"native": "native messages", "openai": "/v1/chat/completions"}
+AT_MOST_TIMES_THE_PROXY = 2.0
+AT_MOST_MS_WITH_MEMORY = 60.0
 AT_MOST_MS_ADDED = 2.0
 REQUESTS = 5
 """Pairs in a round."""
@@ -112,24 +118,27 @@ PAIRS: dict[str, tuple[Asked, Asked]] = {
 with what comes after. Add a door here."""
 
 
-def measure_doors(folder: Path, messages: int, rounds: int) -> list[dict[str, Any]]:
-    with servers.quick_backend() as backend:
-        # Embedding a query is the same work by every door, and would hide what they add.
-        settings = {
-            "RECOLLECT_EMBEDDING__KIND": "none",
-            **NO_BACKGROUND_WORK,
-            "RECOLLECT_LLM__BASE_URL": f"http://127.0.0.1:{backend}",
-        }
-        with servers.recollect(folder / "doors", settings) as (port, pid, _ready):
-            server = Server(port)
-            server.add(USER, texts.texts(messages, _SEED), 0)
-            for text in texts.texts(_MEMORIES, _SEED + 2):
-                server.call("POST", "/api/v1/memory/entries", {"user_id": USER, "text": text[:200]})
-            server.wait_until("indexed", USER, messages)
-            return [_compared(server, pid, name, *pair, rounds) for name, pair in PAIRS.items()]
+def measure_doors(folder: Path, messages: int, rounds: int) -> list[Row]:
+    # Embedding a query is the same work by every door, and would hide what they add.
+    with (
+        servers.small_server("model") as model,
+        _chatting(folder / "doors", model, {"RECOLLECT_EMBEDDING__KIND": "none"}) as (server, pid),
+    ):
+        server.add(USER, texts.texts(messages, _SEED), 0)
+        for text in texts.texts(_MEMORIES, _SEED + 2):
+            server.call("POST", "/api/v1/memory/entries", {"user_id": USER, "text": text[:200]})
+        server.wait_until("indexed", USER, messages)
+        return [_compared(server, pid, name, *pair, rounds) for name, pair in PAIRS.items()]
 
 
-def _compared(server: Server, pid: int, name: str, door: Asked, native: Asked, rounds: int) -> dict[str, Any]:
+@contextmanager
+def _chatting(folder: Path, model: str, embedding: Mapping[str, str]) -> Iterator[tuple[Server, int]]:
+    settings = {**embedding, **NO_BACKGROUND_WORK, "RECOLLECT_LLM__BASE_URL": model}
+    with servers.recollect(folder, settings) as (port, pid, _ready):
+        yield Server(port), pid
+
+
+def _compared(server: Server, pid: int, name: str, door: Asked, native: Asked, rounds: int) -> Row:
     """Request by request, each first in every other pair, so that other work on the machine hits both alike: what a
     door adds is the median of the differences within pairs. No text is sent twice: nothing is known from the other's
     request. On a busy machine the server's CPU time tells more than the time that passed.
@@ -141,21 +150,85 @@ def _compared(server: Server, pid: int, name: str, door: Asked, native: Asked, r
     for number in range(-REQUESTS, pairs):
         for asked in (door, native) if number % 2 else (native, door):
             request = asked(f"{next(words)[:100]} {number}")
-            before = _cpu_seconds(pid)
+            before = servers.precise_cpu_seconds(pid)
             seconds = request.seconds(server)
             if number >= 0:  # The pairs before the first warm both up.
                 took[asked].append(seconds * 1000)
-                worked[asked] += (_cpu_seconds(pid) - before) * 1000 / pairs
+                worked[asked] += (servers.precise_cpu_seconds(pid) - before) * 1000 / pairs
         progress(name, number + 1, pairs)
     ours, theirs = (statistics.median(took[asked]) for asked in (door, native))
     added = statistics.median(one - other for one, other in zip(took[door], took[native], strict=True))
     cpu, load = worked[door] - worked[native], os.getloadavg()[0]
     title = f"{name}: p50 ms ({added:+.2f}; CPU {cpu:+.2f}; load {load:.1f})"
     wanted = f"at most {AT_MOST_MS_ADDED:.0f} ms more"
-    return row(title, ours, theirs, ours / theirs, wanted, added <= AT_MOST_MS_ADDED)
+    return row(title, ours, theirs, wanted, added <= AT_MOST_MS_ADDED)
 
 
-def _cpu_seconds(pid: int) -> float:
-    """Of the threads that run, to the nanosecond: the clock of whole processes is too coarse for one request."""
-    found = Path(f"/proc/{pid}/task").glob("*/schedstat")
-    return sum(int(each.read_text().split()[0]) for each in found) / 1e9
+def measure_gateway(folder: Path, rounds: int, requests: int, messages: int) -> list[Row]:
+    """Conversations of ten exchanges. Through OpenAI's door, the proxy and straight to the model's server a client resends
+    its history: that is what the server gets in any case.
+    """
+    with (
+        servers.small_server("model") as model,
+        servers.small_server("proxy", model) as proxy,
+        _chatting(folder / "gateway", model, servers.real_embedder()) as (server, _pid),
+    ):
+        server.fill(USER, texts.texts(messages, _SEED))
+        return [
+            *_without_memory(model, proxy, server, rounds, requests),
+            *(each for door in CHAT_DOORS for each in _with_memory(server, door, rounds, requests)),
+        ]
+
+
+def _without_memory(model: str, proxy: str, server: Server, rounds: int, requests: int) -> list[Row]:
+    """All in short turns, many times: a machine's pace drifts within seconds.
+
+    What each adds is what it takes beyond the straight way in the same round. Nobody's work is left to the next: what
+    follows a chat is waited for.
+    """
+
+    def first_piece(port: int, door: str, name: str) -> float:
+        return servers.load("chat", port=port, door=door, name=name, clients=16, requests=requests)["p50_ms"]
+
+    straight_port, proxy_port = (int(address.rpartition(":")[2]) for address in (model, proxy))
+    added: dict[str, list[float]] = {"proxy": [], **{door: [] for door in CHAT_DOORS}}
+    for number in range(-1, rounds):
+        straight = first_piece(straight_port, "openai", f"straight-{number}")
+        found = {"proxy": first_piece(proxy_port, "openai", f"proxy-{number}")}
+        for door in CHAT_DOORS:
+            found[door] = first_piece(server.port, door, f"{door}-{number}")
+            server.wait_for_jobs()
+        if number >= 0:  # The round before the first warms all up.
+            for way, milliseconds in found.items():
+                added[way].append(milliseconds - straight)
+        progress("chats, memory off", number + 1, rounds)
+    load = os.getloadavg()[0]
+    return [
+        paired_row(
+            f"first token, 16 chats, {title}, memory off: p50 ms added / by a bare proxy (load {load:.1f})",
+            added[door],
+            added["proxy"],
+            at_most=AT_MOST_TIMES_THE_PROXY,
+        )
+        for door, title in CHAT_DOORS.items()
+    ]
+
+
+def _with_memory(server: Server, door: str, rounds: int, requests: int) -> list[Row]:
+    took: dict[bool, list[float]] = {False: [], True: []}
+    for number in range(-1, rounds):
+        for memory, milliseconds in took.items():
+            name = f"{door}-{'with' if memory else 'without'}-{number}"
+            wanted = {"door": door, "name": name, "user": USER, "memory": memory, "clients": 1}
+            found = servers.load("chat", port=server.port, requests=max(20, requests // 8), **wanted)
+            if number >= 0:
+                milliseconds.append(found["p50_ms"])
+        progress(f"one chat, {CHAT_DOORS[door]}", number + 1, rounds)
+    off, on = took.values()
+    more = statistics.median(mine - other for mine, other in zip(on, off, strict=True))
+    title = f"first token, 1 chat, {CHAT_DOORS[door]}, p50 ms"
+    is_held = more <= AT_MOST_MS_WITH_MEMORY
+    return [
+        row(f"{title}: memory on / off", statistics.median(on), statistics.median(off)),
+        row(f"{title}: added by memory / allowed", more, AT_MOST_MS_WITH_MEMORY, "at most 1.0", is_held),
+    ]

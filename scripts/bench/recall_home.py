@@ -13,7 +13,7 @@ from typing import cast
 import httpx2
 from recall_measure import WITHOUT_MEMORY, Answer, Block, Conversation, MeasuredHome, Query
 from recall_metrics import CHARACTERS_A_TOKEN, Hit
-from remembering import standin_model
+from servers import standin_model
 
 from recollect.app import App, open_app
 from recollect.domain.access import Caller

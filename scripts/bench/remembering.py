@@ -1,23 +1,28 @@
-"""What remembering costs: memcells a second with a model that answers at once, and what the memories take on disk."""
+"""What memories cost: memcells a second with a model that answers at once, what they take on disk, and calls and tokens
+of prompts per 100 messages.
 
-import json
+For the last the model's server is a stand-in that makes a fact of every second message of a person, so that prompts list
+as many known facts as those of a real one. A token is four characters.
+"""
+
 import statistics
-import subprocess
-import sys
 import time
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import servers
 import texts
 from driving import Server
-from footprint import _files_and_bytes
-from reporting import progress, row
+from recall_data import read_conversations
+from recall_measure import Conversation
+from reporting import Row, paired_row, progress, row
 
-BACKEND = Path(__file__).resolve().parents[2] / "backend"
+from recollect.domain.extraction.draft import CATEGORIES
+
 OWNERS = 5
 BATCH = 20
 """Messages of one conversation, on a day of its own."""
@@ -32,6 +37,14 @@ _AT_ONCE = 50
 _STRETCHES = 3
 """Of so many times _AT_ONCE conversations at either end the median counts."""
 _SEED = 23
+CALLS, TOKENS = 6, 12_000
+"""Per 100 messages, at most."""
+BEFORE = (30, 28_800)
+"""Calls and tokens per 100 messages of LoCoMo and BEAM, as measured before cells were cut by rules."""
+_TOLD_AT_ONCE = 100
+_BURST = 8
+"""Messages of a live chat from one pause to the next."""
+_FACT_CHARS = 80
 _STRATEGIES = ("EPISODE", "FACTS", "FORESIGHT", "PROFILE", "CASE", "SKILL")
 
 
@@ -69,22 +82,24 @@ class RememberingHome:
         """KB per 1,000 messages, once the index has taken in what is there."""
         for number in range(OWNERS):
             self.server.wait_until("indexed", f"owner{number}", messages // OWNERS)
-        kilobytes = {name: _files_and_bytes(self.folder / name)[1] / 1e3 for name in ("vault", "index")}
+        kilobytes = {
+            name: servers.files_and_bytes(self.folder / name)[1] / 1e3 for name in ("vault", "index")
+        }
         kilobytes["journal"] = sum(path.stat().st_size for path in self.folder.glob("journal.db*")) / 1e3
         return {name: size * 1000 / messages for name, size in kilobytes.items()}
 
 
-def measure_remembering(folder: Path, messages: int) -> list[dict[str, Any]]:
+def measure_remembering(folder: Path, messages: int) -> list[Row]:
     """The pace beside that of messages alone, in turns; then a small home and one with `messages`."""
     conversations = list(_conversations(messages))
     few, rest = conversations[: SMALL // BATCH], conversations[SMALL // BATCH :]
-    with standin_model() as asking, remembering_home(folder / "remembering", asking) as home:
+    with servers.standin_model() as asking, remembering_home(folder / "remembering", asking) as home:
         with remembering_home(folder / "adding", _off()) as plain:
             rows = _pace(home, plain, few)
         return rows + _growth(home.connected(), rest, messages)
 
 
-def _growth(home: RememberingHome, conversations: Sequence[Any], messages: int) -> list[dict[str, Any]]:
+def _growth(home: RememberingHome, conversations: Sequence[Any], messages: int) -> list[Row]:
     """What a home of SMALL messages takes, and what it takes when all of these have come to it."""
     early = home.sizes(SMALL)
     started = time.perf_counter()
@@ -101,25 +116,19 @@ def _growth(home: RememberingHome, conversations: Sequence[Any], messages: int) 
     late = home.sizes(messages)
     rows = []
     for what in early:
-        ratio = late[what] / early[what]
-        is_judged = what != "journal"
         name = f"{what} KB per 1,000 messages: at {messages:,} / at {SMALL:,}"
-        wanted = f"at most {AT_MOST:.2f}" if is_judged else ""
-        rows.append(
-            row(name, late[what], early[what], ratio, wanted, ratio <= AT_MOST if is_judged else None)
-        )
+        limit = None if what == "journal" else AT_MOST
+        rows.append(paired_row(name, [late[what]], [early[what]], at_most=limit))
     mean = statistics.mean(busy)
     name = f"ms a message from {SMALL:,} to {messages:,}: remembered / of that CPU"
-    rows.append(row(name, wall, mean, wall / mean, "", None))
+    rows.append(row(name, wall, mean))
     first, last = statistics.median(busy[:_STRETCHES]), statistics.median(busy[-_STRETCHES:])
     name = f"ms of CPU a message: near {messages:,} / near {SMALL:,}"
-    rows.append(row(name, last, first, last / first, f"at most {AT_MOST:.2f}", last / first <= AT_MOST))
+    rows.append(paired_row(name, [last], [first], at_most=AT_MOST))
     return rows
 
 
-def _pace(
-    home: RememberingHome, plain: RememberingHome, conversations: Sequence[Any]
-) -> list[dict[str, Any]]:
+def _pace(home: RememberingHome, plain: RememberingHome, conversations: Sequence[Any]) -> list[Row]:
     """From the first message to the last memory, beside the acknowledgements alone."""
     remembered = alone = 0.0
     for number in range(ROUNDS):
@@ -139,8 +148,8 @@ def _pace(
     cost, bare = remembered * 1000 / messages, alone * 1000 / messages
     pace = messages / CELL / remembered, messages / alone
     return [
-        row("memcells remembered a second / messages added a second", *pace, pace[0] / pace[1], "", None),
-        row("ms a message: remembered / memory/add alone", cost, bare, cost / bare, "", None),
+        row("memcells remembered a second / messages added a second", *pace),
+        row("ms a message: remembered / memory/add alone", cost, bare),
     ]
 
 
@@ -182,23 +191,93 @@ def remembering_home(folder: Path, settings: dict[str, str]) -> Iterator[Remembe
         yield RememberingHome(port, pid, folder, Server(port))
 
 
-@contextmanager
-def standin_model() -> Iterator[dict[str, str]]:
-    """The settings that make a server ask the stand-in model, which answers at once."""
-    process = subprocess.Popen(
-        [sys.executable, "-m", "tests.standins.standin_model", "--port", "0"],
-        cwd=BACKEND,
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-    try:
-        assert process.stdout is not None
-        port = json.loads(process.stdout.readline())["port"]
-        yield {
-            "RECOLLECT_LLM__BASE_URL": f"http://127.0.0.1:{port}",
-            "RECOLLECT_LLM__MODEL": "stand-in",
-            "RECOLLECT_STRATEGIES__PROFILE__IDLE_SECONDS": "0.5",
-        }
-    finally:
-        process.terminate()
-        process.communicate()
+@dataclass
+class Cost:
+    """Of the calls for some messages."""
+
+    messages: int = 0
+    calls: Counter[str] = field(default_factory=Counter)
+    characters: int = 0
+
+    def per_hundred(self) -> tuple[float, float]:
+        """Calls and tokens."""
+        share = 100 / max(self.messages, 1)
+        return self.calls.total() * share, self.characters / 4 * share
+
+
+def measure_memory_cost(folder: Path, files: Sequence[Path], limit: int | None) -> list[Row]:
+    """For each file of conversations: brought in with cells by rules, by a model, and as a live chat with pauses."""
+    rows = []
+    for file in files:
+        name, conversations = file.name.partition(".")[0], read_conversations(file, limit)
+        place = folder / f"cost-{name}"
+        ours = _brought_in(place / "rules", conversations, {"RECOLLECT_MEMORIZE__BOUNDARY": "rules"})
+        asked = _brought_in(place / "model", conversations, {"RECOLLECT_MEMORIZE__BOUNDARY": "model"})
+        live = _brought_in(place / "live", conversations[:1], {}, burst=_BURST)
+        for what, most, mine, theirs, chat, before in zip(
+            ("calls", "prompt tokens"),
+            (CALLS, TOKENS),
+            ours.per_hundred(),
+            asked.per_hundred(),
+            live.per_hundred(),
+            BEFORE,
+            strict=True,
+        ):
+            title = f"{name}: {what} per 100 messages"
+            rows += [
+                row(f"{title}, brought in / before", mine, before, f"at most {most:,}", mine <= most),
+                row(f"{title}, cells by rules / by a model", mine, theirs),
+                row(f"{title}, live with pauses / brought in", chat, mine),
+            ]
+    return rows
+
+
+def _brought_in(
+    folder: Path, conversations: Sequence[Conversation], settings: dict[str, str], burst: int | None = None
+) -> Cost:
+    cost = Cost()
+    embedder = {"RECOLLECT_EMBEDDING__KIND": "onnx", **servers.real_embedder()}
+    with (
+        servers.standin_model() as asking,
+        remembering_home(folder, {**embedder, **asking, **settings}) as home,
+    ):
+        model = int(asking["RECOLLECT_LLM__BASE_URL"].rpartition(":")[2])
+        for conversation in conversations:
+            Server(model).call("POST", "/control", {"table": list(_table(conversation))})
+            _tell(home.connected(), conversation, burst)
+            cost.messages += len(conversation.messages)
+        told = Server(model).call("GET", "/control/calls")
+        for body, logged in zip(told["bodies"], told["log"], strict=True):
+            cost.calls[logged["asks"]] += 1
+            cost.characters += sum(len(str(message.get("content") or "")) for message in body["messages"])
+    return cost
+
+
+def _tell(home: RememberingHome, conversation: Conversation, burst: int | None) -> None:
+    """Add all of it and close what is left; with `burst`, after each so many messages."""
+    owner = conversation.conversation_id
+    for first in range(0, len(conversation.messages), burst or _TOLD_AT_ONCE):
+        some = [dict(message) for message in conversation.messages[first : first + (burst or _TOLD_AT_ONCE)]]
+        home.add({"session_id": owner, "user_id": owner, "messages": some})
+        if burst:
+            _close(home, owner)
+    _close(home, owner)
+
+
+def _close(home: RememberingHome, owner: str) -> None:
+    wanted = {"session_id": owner, "user_id": owner, "timeout": 0}
+    home.server.call("POST", "/api/v1/memory/flush", wanted)
+    home.settle()
+
+
+def _table(conversation: Conversation) -> Iterator[dict[str, Any]]:
+    """A row for each message; every second one of a person is a fact, in its own first words."""
+    people = 0
+    for message in conversation.messages:
+        words = " ".join(message["content"][:_FACT_CHARS].split())
+        told: dict[str, Any] = {"messages": [[message["sender_id"], message["content"]]]}
+        if message["role"] == "user" and words:
+            people += 1
+            if people % 2:
+                told["facts"] = [[f"{message['sender_id']}: {words}", "user", CATEGORIES[people % 9], words]]
+        yield told

@@ -5,10 +5,20 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
+Row = dict[str, Any]
+
 
 def row(
-    name: str, ours: float, baseline: float, ratio: float, wanted: str, holds: bool | None
-) -> dict[str, Any]:
+    name: str,
+    ours: float,
+    baseline: float,
+    wanted: str = "",
+    holds: bool | None = None,
+    *,
+    ratio: float | None = None,
+) -> Row:
+    """`ratio`: where it is not that of the two, such as the median of ratios in pairs."""
+    ratio = ours / max(baseline, 1e-9) if ratio is None else ratio
     return {
         "name": name,
         "ours": ours,
@@ -20,13 +30,21 @@ def row(
 
 
 def paired_row(
-    name: str, ours: Sequence[float], baseline: Sequence[float], at_most: float | None
-) -> dict[str, Any]:
+    name: str,
+    ours: Sequence[float],
+    baseline: Sequence[float],
+    *,
+    at_most: float | None = None,
+    at_least: float | None = None,
+) -> Row:
     """Ratios are taken in pairs that ran one after another; the median of them is what counts."""
     ratio = statistics.median(mine / other for mine, other in zip(ours, baseline, strict=True))
-    wanted = "" if at_most is None else f"at most {at_most:.1f}"
-    holds = None if at_most is None else ratio <= at_most
-    return row(name, statistics.median(ours), statistics.median(baseline), ratio, wanted, holds)
+    wanted, holds = "", None
+    if at_most is not None:
+        wanted, holds = f"at most {at_most:.2f}", ratio <= at_most
+    elif at_least is not None:
+        wanted, holds = f"at least {at_least:.2f}", ratio >= at_least
+    return row(name, statistics.median(ours), statistics.median(baseline), wanted, holds, ratio=ratio)
 
 
 def progress(name: str, done: int, total: int) -> None:
@@ -35,7 +53,7 @@ def progress(name: str, done: int, total: int) -> None:
         sys.stderr.flush()
 
 
-def show(rows: list[dict[str, Any]]) -> None:
+def show(rows: list[Row]) -> None:
     width = max(len(item["name"]) for item in rows)
     print(f"{'':{width}}  {'ours':>10}  {'baseline':>10}  {'ratio':>6}  wanted")
     for item in rows:

@@ -1,19 +1,14 @@
-"""Hybrid search beside LanceDB's own calls on the same rows, by turns."""
+"""Search beside LanceDB's own calls on the same rows, by turns; and what the index takes: memory and disk."""
 
-import json
-import subprocess
-import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import servers
 import texts
-from driving import Server, fill
-from reporting import paired_row
+from driving import Server
+from reporting import Row, paired_row, progress, row
 
-LOAD = Path(__file__).resolve().parent / "search_load.py"
 AT_MOST = 2.0
 CLIENTS = (1, 16)
 MOST_ROWS_READ = 1_000_000
@@ -24,10 +19,14 @@ WATCHED_SECONDS = 2.5
 """A change by hand is seen within two seconds."""
 CHANGES = 3
 """Of each kind."""
+MEGABYTES = 600
+FILES = 300
+TIMES_TEXT_AND_VECTORS = 5
+SMALL_WRITE = 20
 _SEED = 7
 
 
-def measure_search(folder: Path, sizes: tuple[int, ...], rounds: int) -> list[dict[str, Any]]:
+def measure_search(folder: Path, sizes: tuple[int, ...], rounds: int) -> list[Row]:
     """One owner of each size in one server; the larger one's rows must not slow down the smaller one's search."""
     rows = []
     with (
@@ -35,7 +34,7 @@ def measure_search(folder: Path, sizes: tuple[int, ...], rounds: int) -> list[di
         servers.recollect(folder / "search", embedding) as (port, _pid, _ready),
     ):
         for size in sizes:
-            fill(Server(port), f"u{size}", texts.texts(size, _SEED))
+            Server(port).fill(f"u{size}", texts.texts(size, _SEED))
         for size in sizes:
             rows += _after_changes(Server(port), folder / "search", f"u{size}", size, min(rounds, CHANGES))
             with servers.raw_lance(folder / f"raw-{size}", size, _SEED) as raw:
@@ -44,13 +43,13 @@ def measure_search(folder: Path, sizes: tuple[int, ...], rounds: int) -> list[di
     return rows
 
 
-def _compare(port: int, raw: servers.Ask, size: int, clients: int, rounds: int) -> list[dict[str, Any]]:
+def _compare(port: int, raw: servers.Ask, size: int, clients: int, rounds: int) -> list[Row]:
     requests = max(min(MOST_ROWS_READ // size, MOST_REQUESTS), FEWEST_REQUESTS, clients * 4)
     ours, theirs = [], []
     for number in range(-1, rounds):
         wanted = {"clients": clients, "requests": requests, "seed": 1000 + number}
         baseline = raw(wanted)
-        mine = load(port, f"u{size}", wanted)
+        mine = servers.load("search", port=port, user=f"u{size}", **wanted)
         if number >= 0:  # The round before the first warms both up.
             theirs.append(baseline)
             ours.append(mine)
@@ -60,14 +59,14 @@ def _compare(port: int, raw: servers.Ask, size: int, clients: int, rounds: int) 
             f"{name}: p{share} ms{how}",
             [figures[f"{place}_{share}_ms"] for figures in ours],
             [figures[f"p{share}_ms"] for figures in theirs],
-            limit,
+            at_most=limit,
         )
         for share in (50, 95)
         for place, how, limit in (("inside", "", AT_MOST), ("outside", ", with HTTP", None))
     ]
 
 
-def _after_changes(server: Server, home: Path, user: str, size: int, rounds: int) -> list[dict[str, Any]]:
+def _after_changes(server: Server, home: Path, user: str, size: int, rounds: int) -> list[Row]:
     """The slowest search while a change of one text arrives, beside the slowest of as long a time without one."""
 
     def edit(number: int) -> None:
@@ -94,7 +93,7 @@ def _after_changes(server: Server, home: Path, user: str, size: int, rounds: int
             plain.append(_slowest_search(server, user, lambda: None))
             after.append(_slowest_search(server, user, lambda: change(number)))  # noqa: B023 - called at once
         name = f"search, {size:,} messages, after one {what}: slowest ms"
-        rows.append(paired_row(name, after, plain, AT_MOST_AFTER_A_CHANGE))
+        rows.append(paired_row(name, after, plain, at_most=AT_MOST_AFTER_A_CHANGE))
     return rows
 
 
@@ -109,10 +108,65 @@ def _slowest_search(server: Server, user: str, change: Callable[[], None]) -> fl
     return slowest
 
 
-def load(port: int, user: str, wanted: dict[str, int]) -> dict[str, float]:
-    """One run of the load generator, in a process of its own."""
-    numbers = [str(wanted[name]) for name in ("clients", "requests", "seed")]
-    command = [sys.executable, str(LOAD), str(port), user, *numbers]
-    done = subprocess.run(command, stdout=subprocess.PIPE, check=True, text=True)
-    figures: dict[str, float] = json.loads(done.stdout)
-    return figures
+def measure_memory(folder: Path, messages: int) -> list[Row]:
+    """With the real model: all indexed, all embedded, and searched."""
+    with servers.recollect(folder / "resident", servers.real_embedder()) as (port, pid, _ready):
+        empty = servers.resident_megabytes(pid)
+        server = Server(port)
+        server.fill("ann", texts.texts(messages, _SEED))
+        for query in texts.queries(100, _SEED):
+            found = server.search("ann", query)
+            if found["degraded"]:
+                raise RuntimeError(f"not the whole search was measured: {found['degraded']}")
+        full, most = servers.resident_megabytes(pid), servers.most_resident_megabytes(pid)
+    name = f"resident MB with {messages:,} messages embedded and searched"
+    return [
+        row(f"{name} / empty", full, empty, f"under {MEGABYTES} MB", full < MEGABYTES),
+        row(f"{name}, at its most / empty", most, empty),
+    ]
+
+
+def measure_soak(folder: Path, messages: int) -> list[Row]:
+    """One owner, each small write in the index before the next is sent: the index can't take many as one."""
+    some = texts.texts(messages, _SEED)
+    home = folder / "soak"
+    sizes = []
+    with (
+        servers.standin_embedder() as embedding,
+        servers.recollect(home, embedding) as (port, _pid, _ready),
+    ):
+        server = Server(port)
+        for first in range(0, messages, SMALL_WRITE):
+            written = some[first : first + SMALL_WRITE]
+            server.add("ann", written, first)
+            server.wait_until("indexed", "ann", first + len(written))
+            sizes.append(servers.files_and_bytes(home / "index"))
+            progress("soaking", first, messages)
+        server.wait_until("embedded", "ann", messages)
+        sizes.append(servers.files_and_bytes(home / "index"))
+    if not sizes[-1][0]:
+        raise RuntimeError(f"there is no index at {home / 'index'}")
+    payload = (sum(len(text.encode()) for text in some) + messages * texts.DIMENSIONS * 4) / 1e6
+    most_files = max(files for files, _ in sizes)
+    most_bytes, end_bytes = max(size for _, size in sizes) / 1e6, sizes[-1][1] / 1e6
+    name = f"index after {messages:,} messages in writes of {SMALL_WRITE}"
+    wanted = f"under {TIMES_TEXT_AND_VECTORS}"
+    return [
+        row(
+            f"{name}: files, at most / at the end",
+            most_files,
+            sizes[-1][0],
+            f"under {FILES} files",
+            most_files < FILES,
+        ),
+        *(
+            row(
+                f"{name}: MB {when} / text and vectors",
+                size,
+                payload,
+                wanted,
+                size < TIMES_TEXT_AND_VECTORS * payload,
+            )
+            for when, size in (("at the end", end_bytes), ("at most", most_bytes))
+        ),
+    ]

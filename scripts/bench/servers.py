@@ -1,8 +1,7 @@
-"""The two servers under measurement, as processes of their own, and what the kernel says of them."""
+"""Servers and load generators as processes of their own, and what the kernel says of them."""
 
 import json
 import os
-import socket
 import subprocess
 import sys
 import time
@@ -10,8 +9,10 @@ import urllib.request
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from stat import S_ISREG
 
 HERE = Path(__file__).resolve().parent
+BACKEND = HERE.parents[1] / "backend"
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 UNBOUNDED = dict.fromkeys(("RECOLLECT_LIMITS__BACKLOG", "RECOLLECT_LIMITS__UNSEARCHED"), "1000000000")
 """What is measured is the work, not how adders are slowed."""
@@ -46,49 +47,40 @@ def recollect(home: Path, settings: Mapping[str, str] | None = None) -> Iterator
 
 
 @contextmanager
-def bare(database: Path) -> Iterator[int]:
-    """The port of the bare route."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    process = subprocess.Popen(
-        [sys.executable, "-m", "uvicorn", "bare_route:app", "--port", str(port), "--log-level", "warning",
-         "--no-access-log"],
-        cwd=HERE,
-        env={**os.environ, "BARE_DB": str(database)},
-    )  # fmt: skip
-    try:
-        for _ in range(200):
-            try:
-                urllib.request.urlopen(f"http://127.0.0.1:{port}/openapi.json").close()
-                break
-            except OSError:
-                if process.poll() is not None:
-                    raise
-                time.sleep(0.05)
-        yield port
-    finally:
-        process.terminate()
-        process.wait()
+def small_server(kind: str, *argument: str) -> Iterator[str]:
+    """The address of one of `small_servers`."""
+    with _answering("small_servers.py", kind, *argument) as process:
+        yield f"http://127.0.0.1:{_line(process)}"
 
 
 @contextmanager
 def standin_embedder() -> Iterator[dict[str, str]]:
     """The settings that make a server ask the stand-in for its vectors."""
-    with _answering([str(HERE / "standin_embedder.py")]) as process:
-        port = int(_line(process))
+    with small_server("embedder") as address:
         yield {
             "RECOLLECT_EMBEDDING__KIND": "openai",
-            "RECOLLECT_EMBEDDING__BASE_URL": f"http://127.0.0.1:{port}/v1",
+            "RECOLLECT_EMBEDDING__BASE_URL": f"{address}/v1",
             "RECOLLECT_EMBEDDING__MODEL": "standin",
         }
 
 
 @contextmanager
-def quick_backend(behind: str | None = None) -> Iterator[int]:
-    """The port of a model's server that answers at once, or of a bare proxy in front of another."""
-    with _answering([str(HERE / "quick_backend.py"), *([behind] if behind else [])]) as process:
-        yield int(_line(process))
+def standin_model() -> Iterator[dict[str, str]]:
+    """The settings that make a server ask the stand-in model, which answers at once."""
+    with _answering("-m", "tests.standins.standin_model", "--port", "0", cwd=BACKEND) as process:
+        yield {
+            "RECOLLECT_LLM__BASE_URL": f"http://127.0.0.1:{json.loads(_line(process))['port']}",
+            "RECOLLECT_LLM__MODEL": "stand-in",
+            "RECOLLECT_STRATEGIES__PROFILE__IDLE_SECONDS": "0.5",
+        }
+
+
+def load(kind: str, **wanted: object) -> dict[str, float]:
+    """The figures of one run of a load generator, in a process of its own."""
+    command = [sys.executable, str(HERE / "load.py"), kind, json.dumps(wanted)]
+    done = subprocess.run(command, stdout=subprocess.PIPE, check=True, text=True)
+    figures: dict[str, float] = json.loads(done.stdout)
+    return figures
 
 
 def real_embedder() -> dict[str, str]:
@@ -103,7 +95,7 @@ Ask = Callable[[dict[str, int]], dict[str, float]]
 @contextmanager
 def raw_lance(folder: Path, messages: int, seed: int) -> Iterator[Ask]:
     """Measures LanceDB's own calls over so many rows: ask it as often as needed."""
-    with _answering([str(HERE / "raw_lance.py"), str(folder), str(messages), str(seed)]) as process:
+    with _answering("raw_lance.py", str(folder), str(messages), str(seed)) as process:
         assert _line(process) == "ready"
 
         def ask(wanted: dict[str, int]) -> dict[str, float]:
@@ -117,9 +109,9 @@ def raw_lance(folder: Path, messages: int, seed: int) -> Iterator[Ask]:
 
 
 @contextmanager
-def _answering(arguments: list[str]) -> Iterator[subprocess.Popen[str]]:
+def _answering(*arguments: str, cwd: Path = HERE) -> Iterator[subprocess.Popen[str]]:
     process = subprocess.Popen(
-        [sys.executable, *arguments], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        [sys.executable, *arguments], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=cwd
     )
     try:
         yield process
@@ -150,3 +142,23 @@ def most_resident_megabytes(pid: int) -> float:
 def cpu_seconds(pid: int) -> float:
     fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def precise_cpu_seconds(pid: int) -> float:
+    """Of the threads that run, to the nanosecond: the clock of whole processes is too coarse for one request."""
+    found = Path(f"/proc/{pid}/task").glob("*/schedstat")
+    return sum(int(each.read_text().split()[0]) for each in found) / 1e9
+
+
+def files_and_bytes(folder: Path) -> tuple[int, int]:
+    """Files may go while they are counted: what is gone takes no room."""
+    files = size = 0
+    for path in folder.rglob("*"):
+        try:
+            status = path.stat()
+        except FileNotFoundError:
+            continue
+        if S_ISREG(status.st_mode):
+            files += 1
+            size += status.st_size
+    return files, size
