@@ -57,7 +57,7 @@ def _compare(port: int, raw: servers.Ask, size: int, clients: int, rounds: int) 
     return [
         paired_row(
             f"{name}: p{share} ms{how}",
-            [figures[f"{place}_{share}_ms"] for figures in ours],
+            [figures[f"{place}_p{share}_ms"] for figures in ours],
             [figures[f"p{share}_ms"] for figures in theirs],
             at_most=limit,
         )
