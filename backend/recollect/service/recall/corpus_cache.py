@@ -3,8 +3,10 @@
 import asyncio
 import logging
 from collections import OrderedDict, defaultdict
-from collections.abc import Callable, Collection, Sequence
-from dataclasses import replace
+from collections.abc import Awaitable, Callable, Collection, Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
 
 from recollect.domain.entries.entry import is_agents
 from recollect.domain.model import ThreadRef
@@ -17,8 +19,10 @@ from recollect.domain.recall.rows import (
     Vectors,
     came_from,
     entry_row,
+    meaning_of,
     turn_row,
     turn_row_id,
+    words_of,
 )
 from recollect.errors import IndexUnavailable
 from recollect.infra.index.store import LanceIndex
@@ -26,15 +30,66 @@ from recollect.infra.journal.entries import SqlEntryStore
 from recollect.infra.journal.files import SqlTranscriptStore
 from recollect.infra.journal.index import SqlIndexLedger
 from recollect.service.coordination import OwnerLocks
-from recollect.service.recall.owner_corpus import OwnerCorpus, done, fill, holds, replace_rows, words_of_rows
 
-_EMPTY_SHARE = 1 / 3
-"""A corpus of which this much is empty is reloaded."""
-_FEWEST_EMPTY = 256
-"""Fewer empty places are not worth it."""
+_EMPTY_SHARE, _FEWEST_EMPTY = 1 / 3, 256
+"""A corpus of which so much is empty, and so many places, is reloaded."""
 _GROWTH = 1.1
 """By how much a corpus grows before its memory is measured again: measuring looks at all of it."""
+_FEW_ROWS, _FEW_CHARACTERS = 64, 20_000
+"""Up to so many rows, and characters in them, are added on the event loop; more are added in a thread."""
 _log = logging.getLogger("recollect.index")
+
+
+@dataclass(slots=True)
+class OwnerCorpus:
+    """What can be searched of one owner. Rows that are not in the index yet are found all the same."""
+
+    owner: str
+    space: str
+    user_id: str
+    corpus: Corpus = field(default_factory=Corpus)
+    unindexed: set[str] = field(default_factory=set)
+    """Ids of the rows that came from the journal."""
+    measured_bytes: int = 0
+    measured_rows: int = 0
+    changing: asyncio.Lock = field(default_factory=asyncio.Lock)
+    """Held while the corpus changes."""
+    catching_up: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+    def holds(self, row: IndexRow) -> bool:
+        place = self.corpus.places.get(row.row_id)
+        return place is not None and self.corpus.rows[place] == row
+
+    async def put(
+        self, rows: Sequence[IndexRow], words: Sequence[str] | None = None, gone: Collection[str] = ()
+    ) -> bool:
+        """Add or replace rows, after those of the ids in `gone` were removed. Returns whether anything changed.
+
+        A row that is replaced by one of the same meaning hands its vector on.
+        """
+        are_few = len(rows) <= _FEW_ROWS and sum(len(row.text) for row in rows) <= _FEW_CHARACTERS
+        async with self.changing:
+            if are_few:
+                return self._put(rows, words, set(gone))
+            return await asyncio.to_thread(self._put, rows, words, set(gone))
+
+    def _put(self, rows: Sequence[IndexRow], words: Sequence[str] | None, gone: set[str]) -> bool:
+        corpus = self.corpus
+        fresh = [place for place, row in enumerate(rows) if not self.holds(row) or row.row_id in gone]
+        if not fresh and corpus.places.keys().isdisjoint(gone):
+            return False
+        put = [rows[place] for place in fresh]
+        kept = {
+            row.row_id: vector.copy()
+            for row in put
+            if row.row_id not in gone
+            and (vector := corpus.vector_of(row.row_id)) is not None
+            and meaning_of(corpus.rows[corpus.places[row.row_id]]) == meaning_of(row)
+        }
+        corpus.extend(put, [words_of(rows[n]) if words is None else words[n] for n in fresh], gone)
+        if kept:
+            corpus.set_vectors(list(kept), np.stack(list(kept.values())))
+        return True
 
 
 class CorpusCache:
@@ -124,9 +179,9 @@ class CorpusCache:
                 await self.read_ahead(thread)
             rows = list(filter(None, map(entry_row, known)))
             gone = (ids - {row.row_id for row in rows}) & loaded.corpus.places.keys()
-            rows = [row for row in rows if not holds(loaded.corpus, row)]
+            rows = [row for row in rows if not loaded.holds(row)]
             changed = [*rows, *await self._asking(loaded)]
-            await self._change(loaded, changed, await words_of_rows(changed), gone)
+            await self._change(loaded, changed, None, gone)
             self._ahead[owner].update(gone, (row.row_id for row in rows))
             is_done = self._loaded.get(owner) is loaded
         finally:
@@ -149,11 +204,17 @@ class CorpusCache:
         that was removed before it was written does not.
         """
         if is_agents(owner):
-            await self._extend_users(owner, rows, words, gone)
+
+            async def change(user: OwnerCorpus) -> None:
+                mine = [place for place, row in enumerate(rows) if came_from(user.owner, row)]
+                chosen = [rows[place] for place in mine]
+                others = {row.row_id for row in rows} - {row.row_id for row in chosen}
+                await self._change(user, chosen, [words[place] for place in mine], {*gone, *others})
+
+            await self._for_users(owner, change)
             return
         written = {*gone, *(row.row_id for row in rows)}
-        loaded = self._loaded.get(owner)
-        if loaded is None:
+        if (loaded := self._loaded.get(owner)) is None:
             return
         # They may have been read before the last change: they are looked up again.
         self._changed[owner] |= self._ahead[owner] & written
@@ -170,16 +231,12 @@ class CorpusCache:
             if progress is not None and (loaded := self._loaded.get(owner)) is not None:
                 await self._add_unindexed(progress, loaded)
 
-    async def _extend_users(
-        self, agent: str, rows: Sequence[IndexRow], words: Sequence[str], gone: Collection[str]
-    ) -> None:
+    async def _for_users(self, agent: str, change: Callable[[OwnerCorpus], Awaitable[None]]) -> None:
+        """Change the users of an agent's space who are in memory, each under their lock."""
         for owner in self._users_beside(agent):
             async with self._locks.of(owner):
                 if (loaded := self._loaded.get(owner)) is not None:
-                    mine = [place for place, row in enumerate(rows) if came_from(owner, row)]
-                    others = {row.row_id for row in rows} - {rows[place].row_id for place in mine}
-                    chosen = [rows[place] for place in mine]
-                    await self._change(loaded, chosen, [words[place] for place in mine], {*gone, *others})
+                    await change(loaded)
 
     def _users_beside(self, agent: str) -> list[str]:
         """The users of an agent's space who are in memory, or about to be."""
@@ -194,13 +251,15 @@ class CorpusCache:
         return [row_id for row_id, place in corpus.places.items() if wanted(corpus.rows[place])]
 
     async def _change(
-        self, loaded: OwnerCorpus, rows: Sequence[IndexRow], words: Sequence[str], gone: Collection[str]
+        self,
+        loaded: OwnerCorpus,
+        rows: Sequence[IndexRow],
+        words: Sequence[str] | None,
+        gone: Collection[str],
     ) -> None:
-        corpus = loaded.corpus
-        async with loaded.changing:
-            if not await done(lambda: replace_rows(corpus, rows, words, gone), rows):
-                return
-        if len(corpus) > _GROWTH * loaded.measured_rows:
+        if not await loaded.put(rows, words, gone):
+            return
+        if len(loaded.corpus) > _GROWTH * loaded.measured_rows:
             self._measure(loaded)
         self._reload_if_empty(loaded)
 
@@ -229,17 +288,15 @@ class CorpusCache:
 
     async def set_vectors(self, owner: str, row_ids: Sequence[str], vectors: Vectors) -> None:
         """Vectors that were written for an owner whose lock the caller holds."""
-        if not is_agents(owner):
-            if (loaded := self._loaded.get(owner)) is not None:
-                async with loaded.changing:
-                    loaded.corpus.set_vectors(row_ids, vectors)
-            return
-        for user in self._users_beside(owner):
-            async with self._locks.of(user):
-                if (loaded := self._loaded.get(user)) is not None:
-                    async with loaded.changing:
-                        mine = [n for n, row_id in enumerate(row_ids) if row_id in loaded.corpus.places]
-                        loaded.corpus.set_vectors([row_ids[n] for n in mine], vectors[mine])
+
+        async def change(loaded: OwnerCorpus) -> None:
+            async with loaded.changing:
+                loaded.corpus.set_vectors(row_ids, vectors)
+
+        if is_agents(owner):
+            await self._for_users(owner, change)
+        elif (loaded := self._loaded.get(owner)) is not None:
+            await change(loaded)
 
     def drop(self, owner: str) -> None:
         """Drop an owner's corpus, which can't be updated: the next search reads it again."""
@@ -259,7 +316,8 @@ class CorpusCache:
         stored = await self._stored(generation, owner, space, user_id)
         loaded = OwnerCorpus(owner, space, user_id)
         loaded.corpus.asking = await self._entries.asking(space, user_id)
-        await asyncio.to_thread(fill, loaded.corpus, stored)
+        await asyncio.to_thread(loaded.corpus.extend, stored.rows, stored.words)
+        await asyncio.to_thread(loaded.corpus.take_all_vectors, stored.vectors, stored.has_vector)
         await self._add_unindexed_entries(generation, loaded)
         threads = await self._ledger.owner_progress(generation, space, user_id)
         for agent in sorted({agent_folder(space, progress.thread.agent_id) for progress in threads}):
@@ -270,11 +328,11 @@ class CorpusCache:
 
     async def _add_unindexed(self, progress: ThreadProgress, loaded: OwnerCorpus) -> None:
         if progress.words_to < progress.last_position:
-            rows = await self._rows_of(progress, progress.words_to + 1)
-            rows = [row for row in rows if row.row_id not in loaded.corpus.places]
-            words = await words_of_rows(rows)
-            async with loaded.changing:
-                await done(lambda: loaded.corpus.extend(rows, words), rows)
+            thread = progress.thread
+            placed = await self._turns.turns(thread.ref, progress.words_to + 1, progress.last_position)
+            made = await asyncio.to_thread(lambda: [turn_row(thread, each.turn) for each in placed])
+            rows = [row for row in made if row is not None and row.row_id not in loaded.corpus.places]
+            await loaded.put(rows)
             loaded.unindexed.update(row.row_id for row in rows)
 
     async def _add_unindexed_entries(self, generation: str, loaded: OwnerCorpus) -> None:
@@ -283,10 +341,9 @@ class CorpusCache:
         paths = {path for path in (*gone, *(note.path for note in behind)) if is_entry_path(path)}
         if paths:
             rows = list(filter(None, map(entry_row, await self._entries.in_files(paths))))
-            words = await words_of_rows(rows)
             ids = {row.row_id for row in rows}
             old = [row.row_id for row in loaded.corpus.rows if row.is_entry and row.path in paths]
-            await done(lambda: replace_rows(loaded.corpus, rows, words, set(old) - ids), rows)
+            await loaded.put(rows, gone=set(old) - ids)
 
     async def _add_cases(self, generation: str, agent: str, loaded: OwnerCorpus) -> None:
         """What an agent learned from the owner's own threads."""
@@ -297,20 +354,11 @@ class CorpusCache:
             self._on_damage(agent, loaded.space, "")
             return
         mine = [place for place, row in enumerate(stored.rows) if came_from(loaded.owner, row)]
-        rows, words = [stored.rows[place] for place in mine], [stored.words[place] for place in mine]
-        await done(lambda: loaded.corpus.extend(rows, words), rows)
+        await loaded.put([stored.rows[place] for place in mine], [stored.words[place] for place in mine])
         embedded = [place for place in mine if stored.has_vector[place]]
         if embedded:
             row_ids = [stored.rows[place].row_id for place in embedded]
             loaded.corpus.set_vectors(row_ids, stored.vectors[embedded])
-
-    async def _rows_of(self, progress: ThreadProgress, first: int) -> list[IndexRow]:
-        """What the journal has of a thread from a position on."""
-        thread = progress.thread
-        placed = await self._turns.turns(thread.ref, first, progress.last_position)
-        return await asyncio.to_thread(
-            lambda: [row for each in placed if (row := turn_row(thread, each.turn)) is not None]
-        )
 
     async def _stored(self, generation: str, owner: str, space: str, user_id: str) -> StoredRows:
         """The rows of the index; none, and a repair under way, where they are not what the ledger says."""
