@@ -5,19 +5,16 @@ from dataclasses import replace
 import pytest
 
 from recollect.domain.entries.entry import Deletion, EntryChange
-from recollect.domain.model import Append, NewTurn, Note, Thread, ThreadRef
+from recollect.domain.model import Append, NewTurn, Note, ThreadRef
 from recollect.domain.recall.rows import Expected, ThreadProgress
-from recollect.domain.vault_file import StoredPart
 from recollect.infra.journal.index import SqlIndexLedger
 from tests.contract.journals import Journal
-from tests.fakes import START
 
 G, OTHER = "g000001", "g000002"
 ANN, BOB = "default/users/ann", "default/users/bob"
 PORTO = Note(f"{ANN}/notes/porto.md", ANN, "d1", 1000)
 LISBON = Note(f"{ANN}/notes/lisbon.md", ANN, "d2", 2000)
 BOBS = Note(f"{BOB}/notes/porto.md", BOB, "d3", 3000)
-BLANKS = "\t\n\x0b\x0c\r\x1c\x1d\x1e\x1f \x85\xa0\u1680\u2003\u2028\u2029\u202f\u205f\u3000"
 
 
 class Books:
@@ -61,72 +58,6 @@ def books(journal: Journal) -> Books:
     return Books(journal)
 
 
-async def test_a_generation_that_is_added_again_begins_again(books: Books) -> None:
-    await books.ledger.add_generation(G)
-    await books.add("t1", "one")
-    await books.record("t1", 1)
-    await books.ledger.record_notes(G, ANN, [PORTO], [])
-    await books.ledger.add_generation(G)
-    assert (await books.seen("t1")).words_to == 0
-    assert await books.ledger.notes(G, ANN) == {}
-
-
-async def test_generations_that_are_not_kept_are_forgotten_with_their_records(books: Books) -> None:
-    await books.add("t1", "one")
-    assert not await books.ledger.knows(G)
-    for generation in (G, OTHER):
-        await books.ledger.add_generation(generation)
-        await books.ledger.record_words(generation, await books.seen("t1", generation=generation), 1, 0)
-    await books.ledger.keep_only(OTHER)
-    assert (await books.ledger.knows(G), await books.ledger.knows(OTHER)) == (False, True)
-    assert (await books.seen("t1", generation=G)).words_to == 0
-    assert (await books.seen("t1", generation=OTHER)).words_to == 1
-
-
-async def test_a_thread_without_turns_is_not_behind(books: Books) -> None:
-    await books.threads.create_thread(Thread("default", "t1", "ann", START, START))
-    assert await books.behind() == []
-
-
-async def test_texts_the_model_refused_are_counted_until_the_thread_is_edited(books: Books) -> None:
-    await books.add("t1", "one", "two", "three")
-    await books.record("t1", 3)
-    await books.ledger.record_vectors(G, await books.seen("t1"), 1, refused=1)
-    await books.ledger.record_vectors(G, await books.seen("t1"), 3, refused=1)
-    await books.add("t1", "four")
-    await books.record("t1", 4, 3)
-    assert (await books.seen("t1")).refused == 2
-    await books.edit("t1", "changed")
-    await books.record("t1", 4, 0)
-    assert (await books.seen("t1")).refused == 0
-
-
-async def test_what_the_model_refused_is_known_by_owner_until_it_takes_it(books: Books) -> None:
-    assert await books.ledger.refused(G) == {}
-    await books.add("t1", "one", "two", "three")
-    await books.record("t1", 3)
-    await books.ledger.record_vectors(G, await books.seen("t1"), 3, refused=2)
-    assert await books.ledger.refused(G) == {"default/users/ann": 2}
-    assert await books.ledger.refused("another") == {}
-    await books.ledger.record_vectors(G, await books.seen("t1"), 3, refused=-1)
-    assert await books.ledger.refused(G) == {"default/users/ann": 1}
-    await books.ledger.record_vectors(G, await books.seen("t1"), 3, refused=-9)
-    assert await books.ledger.refused(G) == {}
-
-
-async def test_vectors_never_count_beyond_words(books: Books) -> None:
-    await books.add("t1", "one", "two")
-    await books.record("t1", 1, 9)
-    assert (await books.seen("t1")).vectors_to == 1
-    await books.ledger.record_vectors(G, await books.seen("t1"), 2)
-    assert (await books.seen("t1")).vectors_to == 1
-
-
-async def test_vectors_of_what_is_not_indexed_are_not_recorded(books: Books) -> None:
-    await books.add("t1", "one")
-    assert not await books.ledger.record_vectors(G, await books.seen("t1"), 1)
-
-
 async def test_all_that_is_behind_comes_page_by_page(books: Books) -> None:
     for number in range(5):
         await books.add(f"t{number}", "one")
@@ -135,29 +66,6 @@ async def test_all_that_is_behind_comes_page_by_page(books: Books) -> None:
         after = page[-1].thread_pk
         found += [each.thread.thread_id for each in page]
     assert found == ["t0", "t1", "t2", "t3", "t4"]
-
-
-async def test_incognito_threads_are_never_indexed(books: Books) -> None:
-    await books.threads.create_thread(Thread("default", "t1", "ann", START, START, incognito=True))
-    await books.add("t1", "one")
-    assert await books.ledger.progress(G, ThreadRef("default", "ann", "t1")) is None
-    assert await books.ledger.owner_progress(G, "default", "ann") == []
-    assert await books.behind() == []
-
-
-async def test_an_owner_has_the_progress_of_their_own_threads(books: Books) -> None:
-    await books.add("t2", "one")
-    await books.add("t1", "one")
-    await books.add("bobs", "one", user_id="bob")
-    await books.add("elsewhere", "one", space="acme")
-    found = await books.ledger.owner_progress(G, "default", "ann")
-    assert [each.thread.thread_id for each in found] == ["t1", "t2"]
-
-
-async def test_nothing_that_is_not_indexed_is_stale(books: Books) -> None:
-    await books.add("t1", "one")
-    await books.edit("t1", "another")
-    assert not (await books.seen("t1")).is_stale
 
 
 async def test_what_was_read_before_an_edit_is_not_recorded(books: Books) -> None:
@@ -196,47 +104,6 @@ async def test_nothing_is_recorded_for_a_thread_that_took_the_place_of_another(b
     assert (bobs.words_to, (await books.seen("t2")).vectors_to) == (0, 0)
 
 
-async def test_a_thread_that_is_made_again_has_nothing_indexed(books: Books) -> None:
-    await books.add("t1", "one")
-    await books.record("t1", 1, 1)
-    await books.threads.delete(await books.threads.meant("t1"))
-    books.clock.advance(1)
-    await books.add("t1", "two")
-    seen = await books.seen("t1")
-    assert (seen.words_to, seen.last_position) == (0, 2)
-
-
-async def test_a_thread_that_is_reset_is_behind_again_in_that_generation_alone(books: Books) -> None:
-    await books.add("t1", "one")
-    await books.record("t1", 1, 1)
-    await books.ledger.record_words(OTHER, await books.seen("t1", generation=OTHER), 1, 1)
-    await books.ledger.reset_thread(G, (await books.seen("t1")).thread_pk)
-    assert (await books.behind(G), await books.behind(OTHER)) == (["t1"], [])
-
-
-async def test_an_owner_who_is_reset_has_nothing_indexed_and_others_have(books: Books) -> None:
-    for thread_id, user_id in (("t1", "ann"), ("t2", "ann"), ("bobs", "bob")):
-        await books.add(thread_id, "one", user_id=user_id)
-        await books.record(thread_id, 1, 1, user_id=user_id)
-    for note in (PORTO, BOBS):
-        await books.ledger.record_notes(G, note.owner, [note], [])
-    await books.ledger.reset_owner(G, ANN, "default", "ann")
-    assert await books.behind() == ["t1", "t2"]
-    assert await books.ledger.notes(G, ANN) == {}
-    assert await books.ledger.notes(G, BOB) == {BOBS.path: ("d3", False)}
-
-
-async def test_turns_without_words_and_those_that_memory_skips_need_no_row(books: Books) -> None:
-    await books.threads.append(
-        Append("default", "t1", [NewTurn("system", "Be brief.", START, "system")], "ann")
-    )
-    await books.add("t1", "", " ", BLANKS, *BLANKS, "one")
-    await books.add("bobs", "one", user_id="bob")
-    await books.record("bobs", 1, user_id="bob")
-    await books.record("t1", (await books.seen("t1")).last_position)
-    assert (await books.ledger.expected(G, ANN, "default", "ann")).turns == 1
-
-
 async def test_turns_that_must_have_a_vector_are_counted(books: Books) -> None:
     await books.add("t1", "one", "two", "", "four")
     await books.add("t2", "one", "two")
@@ -263,35 +130,12 @@ async def test_what_an_index_must_hold_of_notes_is_counted_until_they_change(boo
     assert await books.ledger.expected(G, ANN, "default", "ann") == Expected()
 
 
-async def test_turns_exist_until_they_are_forgotten_and_for_their_owner_alone(books: Books) -> None:
-    await books.add("t1", "one", "two")
-    asked = [("t1", 1), ("t1", 2), ("t1", 3), ("none", 1)]
-    (owner,) = {thread.user_id for thread in await books.threads.list_threads(space="default")}
-    assert await books.ledger.existing("default", owner, asked) == {("t1", 1), ("t1", 2)}
-    assert await books.ledger.existing("default", "somebody else", asked) == set()
-    assert await books.ledger.existing("acme", owner, asked) == set()
-    await books.threads.delete(await books.threads.meant("t1", space="default"))
-    assert await books.ledger.existing("default", owner, asked) == set()
-
-
 async def test_entries_are_deleted_in_their_own_space_alone(books: Books) -> None:
     deletions = (Deletion("fa-1", "facts", "c-1", ()),)
     await books.entries.apply(EntryChange("default", ANN, "person", "deleted", deletions=deletions))
     assert await books.entries.named("default", ["fa-1", "fa-2"]) == (set(), {"fa-1"})
     assert await books.entries.named("acme", ["fa-1"]) == (set(), set())
     assert await books.entries.named("default", []) == (set(), set())
-
-
-async def test_the_part_that_holds_a_turn_is_found(books: Books) -> None:
-    await books.add("t1", "one", "two", "three")
-    await books.transcripts.announce(ThreadRef("default", "ann", "t1"), StoredPart(1, 1, 2, 1, None, "d1"))
-    assert await books.ledger.parts_holding("default", "ann", [("t1", 1)]) == {}
-    for part in (StoredPart(1, 1, 2, 1, "d1", "d1"), StoredPart(2, 3, 3, 1, "d2", "d2")):
-        await books.transcripts.announce(ThreadRef("default", "ann", "t1"), part)
-        await books.transcripts.record(ThreadRef("default", "ann", "t1"), part, [])
-    assert await books.ledger.parts_holding("acme", "ann", [("t1", 1)]) == {}
-    found = await books.ledger.parts_holding("default", "ann", [("t1", 2), ("t1", 3), ("t1", 4), ("none", 1)])
-    assert found == {("t1", 2): 1, ("t1", 3): 2}
 
 
 @pytest.mark.parametrize("change", ["new", "edited", "gone", "not embedded"])
@@ -325,21 +169,3 @@ async def test_what_of_an_owners_notes_differs_from_the_index_is_told(books: Boo
     assert await books.ledger.notes_behind(G, ANN) == ([edited], [LISBON.path])
     await books.ledger.record_notes(G, ANN, [edited], [LISBON.path])
     assert await books.ledger.notes_behind(G, ANN) == ([], [])
-
-
-async def test_what_is_indexed_by_words_alone_is_told_until_it_is_embedded_or_edited(books: Books) -> None:
-    for note in (PORTO, LISBON, BOBS):
-        await books.notes.seen(note)
-    assert await books.ledger.unembedded_notes(G, ANN) == []
-    await books.ledger.record_notes(G, ANN, [PORTO, LISBON], [])
-    await books.ledger.record_notes(G, BOB, [BOBS], [])
-    assert [note.path for note in await books.ledger.unembedded_notes(G, ANN)] == [LISBON.path, PORTO.path]
-    assert await books.ledger.is_unembedded(G, PORTO)
-    assert not await books.ledger.is_unembedded(OTHER, PORTO)
-    assert not await books.ledger.is_unembedded(G, replace(PORTO, digest="d9"))
-    await books.ledger.record_notes(G, ANN, [LISBON], [], embedded=True)
-    assert await books.ledger.notes(G, ANN) == {LISBON.path: ("d2", True), PORTO.path: ("d1", False)}
-    assert [note.path for note in await books.ledger.unembedded_notes(G, ANN)] == [PORTO.path]
-    assert not await books.ledger.is_unembedded(G, LISBON)
-    await books.notes.seen(replace(PORTO, digest="d9"))
-    assert await books.ledger.unembedded_notes(G, ANN) == []

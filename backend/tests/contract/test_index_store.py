@@ -81,32 +81,6 @@ async def vector_of(store: LanceIndex, row_id: str) -> Sequence[float] | None:
     return stored.vectors[place].tolist() if stored.has_vector[place] else None
 
 
-async def test_a_row_comes_back_as_it_was_put(store: LanceIndex) -> None:
-    rows = [
-        row("a"),
-        row("b", position=4, message_ids=(), tags=(), text="", thread_id="t1", sources=(), until=0),
-    ]
-    await store.put(G, ANN, rows, ["first words", ""])
-    stored = await store.load(G, ANN)
-    assert stored.rows == rows
-    assert stored.words == ["first words", ""]
-
-
-@pytest.mark.parametrize(
-    "text", ["你好 สวัสดี नमस्ते مرحبا", "👩‍👩‍👧 e\u0301\u2028\x00 \\ ' \"", "a\r\nb\rc\n\n", "x" * 200_000]
-)
-async def test_every_text_comes_back_identical(store: LanceIndex, text: str) -> None:
-    await put(store, row("a", text))
-    assert (await store.load(G, ANN)).rows[0].text == text
-
-
-async def test_rows_come_by_thread_then_position_then_id(store: LanceIndex) -> None:
-    places = [("t2", 1, "a"), ("t1", 10, "b"), ("t1", 9, "d"), ("t1", 9, "c"), ("", 5, "e"), ("T", 1, "f")]
-    await put(store, *(row(row_id, thread_id=thread, position=place) for thread, place, row_id in places))
-    stored = await store.load(G, ANN)
-    assert [(one.thread_id, one.position, one.row_id) for one in stored.rows] == sorted(places)
-
-
 async def test_words_and_vectors_stay_with_their_rows_whatever_the_order(store: LanceIndex) -> None:
     await store.adopt_model(G, MODEL, DIMENSIONS)
     numbers = [int(number) for number in np.random.default_rng(1).permutation(3000)]
@@ -154,17 +128,6 @@ async def test_vectors_come_after_the_rows_and_change_nothing_else(store: LanceI
     assert after.has_vector.tolist() == [False, True]
 
 
-async def test_a_vector_can_be_set_again_and_one_for_an_unknown_id_is_passed_over(store: LanceIndex) -> None:
-    await store.adopt_model(G, MODEL, DIMENSIONS)
-    await store.set_vectors(G, ANN, ["x"], vectors(1))
-    await put(store, row("a"))
-    for first in (9, 2):
-        await store.set_vectors(G, ANN, ["x", "a", "y"], vectors(1, first, 3))
-    await store.set_vectors(G, ANN, [], vectors().reshape(0, DIMENSIONS))
-    assert await ids_of(store) == ["a"]
-    assert await vector_of(store, "a") == [2, 0, 0, 1]
-
-
 @pytest.mark.parametrize(
     "wrong",
     [np.zeros((1, 3), np.float32), np.zeros((2, 4), np.float32), np.array([[1, 2, 3, np.nan]], np.float32)],
@@ -178,15 +141,6 @@ async def test_what_is_no_vector_of_the_model_is_refused(store: LanceIndex, wron
     with pytest.raises(ValueError, match="vector"):
         await store.set_vectors(G, ANN, ["a"], wrong)
     assert await vector_of(store, "a") is None
-
-
-async def test_a_removed_row_is_gone_and_its_neighbours_stay(store: LanceIndex) -> None:
-    await put(store, row("a"), row("b"), row("c"))
-    for _ in range(2):
-        await store.remove(G, ANN, ["b", "x"])
-    assert await ids_of(store) == ["a", "c"]
-    await store.remove(G, ANN, ["a", "c"])
-    assert (await ids_of(store), await store.owners(G)) == ([], [])
 
 
 async def test_thousands_are_removed_at_once(store: LanceIndex) -> None:
@@ -207,20 +161,6 @@ async def test_an_id_of_any_characters_means_that_row_alone(store: LanceIndex, a
     assert (await store.load(G, ANN)).has_vector.sum() == 1
     await store.remove(G, ANN, [awkward])
     assert sorted(await ids_of(store)) == sorted(other.row_id for other in others)
-
-
-async def test_two_owners_are_never_mixed(store: LanceIndex) -> None:
-    await store.adopt_model(G, MODEL, DIMENSIONS)
-    await put(store, row("a", "of ann"), row("b", "of ann"))
-    await put(store, row("a", "of bob"), row("b", "of bob"), owner=BOB)
-    await store.set_vectors(G, ANN, ["a"], vectors(1))
-    await store.remove(G, ANN, ["b"])
-    bobs = await store.load(G, BOB)
-    assert [(one.row_id, one.text) for one in bobs.rows] == [("a", "of bob"), ("b", "of bob")]
-    assert not bobs.has_vector.any()
-    assert await store.owners(G) == [ANN, BOB]
-    await store.drop(G, ANN)
-    assert await ids_of(store, BOB) == ["a", "b"]
 
 
 @pytest.mark.parametrize("owner", ["", "../../x", "Ann", "ann", "default/users/👩‍👩‍👧", "x" * 500, "it's"])
@@ -266,15 +206,6 @@ async def test_a_generation_is_live_only_when_it_is_promoted(empty: LanceIndex) 
     await store.promote("g2")
     assert await store.live() == Generation("g2", 2, MODEL, DIMENSIONS)
     assert await store.generations() == [Generation("g1", 1), Generation("g2", 2, MODEL, DIMENSIONS)]
-
-
-async def test_generations_hold_rows_of_their_own(store: LanceIndex) -> None:
-    await store.create(Generation("g2", 1))
-    await put(store, row("a"))
-    await store.put("g2", ANN, [row("b")], [""])
-    await store.promote("g2")
-    assert await ids_of(store) == ["a"]
-    assert ids(await store.load("g2", ANN)) == ["b"]
 
 
 async def test_a_generation_is_created_twice_without_harm(store: LanceIndex) -> None:

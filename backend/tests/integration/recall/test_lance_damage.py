@@ -128,16 +128,6 @@ async def test_a_folder_that_cannot_be_made_is_unavailable(tmp_path: Path) -> No
     await index.close()
 
 
-async def test_what_a_killed_rebuild_left_is_listed_and_can_be_discarded(
-    index: LanceIndex, tmp_path: Path
-) -> None:
-    (tmp_path / "index" / "g2").mkdir()
-    assert [generation.name for generation in await index.generations()] == [G, "g2"]
-    assert (await index.generations())[1].format == 0
-    await index.discard("g2")
-    assert [generation.name for generation in await index.generations()] == [G]
-
-
 # What others did to the files of a table is not believed.
 
 

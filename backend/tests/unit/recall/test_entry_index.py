@@ -129,24 +129,6 @@ async def test_of_an_entry_that_is_written_again_no_old_version_stays(house: Rem
     assert await house.whole()
 
 
-async def test_an_entry_that_is_gone_from_its_file_is_gone(house: Remembering) -> None:
-    await house.write_entries(DAY, fact("fa-1", "Ann owns a hound", 1), fact("fa-2", "Tea"))
-    await house.write_entries(DAY, fact("fa-2", "Tea"))
-    assert (await house.facts("hound")).hits == []
-    assert house.store.compacted
-    assert await house.whole()
-
-
-async def test_an_entry_that_moves_to_another_file_is_found_there(house: Remembering) -> None:
-    moving = fact("fa-1", "Ann owns a hound", 1)
-    await house.write_entries(DAY, moving, fact("fa-2", "Tea"))
-    await house.write_entries(NEXT_DAY, moving)
-    await house.write_entries(DAY, fact("fa-2", "Tea"))
-    await house.write_entries(NEXT_DAY, moving, fact("fa-3", "Milk"))
-    assert [hit.row.path for hit in (await house.facts("hound")).hits] == [NEXT_DAY]
-    assert await house.whole()
-
-
 async def test_an_entry_that_leaves_one_file_as_it_comes_into_another_is_found(
     house: Remembering, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -255,12 +237,3 @@ async def test_a_forgotten_turn_takes_its_entries_out_of_the_hits_at_once(house:
     await house.write_entries(DAY, fact("fa-1", "Ann owns a hound", 1))
     await house.journal.delete("t1")
     assert (await house.facts("hound")).hits == []
-
-
-async def test_a_new_index_holds_the_entries_too(house: Remembering) -> None:
-    await house.write_entries(DAY, fact("fa-1", "Ann owns a hound", 1))
-    embedded = house.meaning.embedded
-    await house.reindexer.reindex()
-    assert [hit.row.row_id for hit in (await house.facts("hound")).hits] == ["fa-1"]
-    assert house.meaning.embedded == embedded
-    assert await house.whole()

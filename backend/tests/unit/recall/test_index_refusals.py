@@ -72,16 +72,6 @@ async def test_the_next_try_comes_by_itself(house: House) -> None:
     await eventually(house.all_embedded)
 
 
-async def test_what_is_refused_again_is_counted_once_and_costs_no_other_a_call(house: House) -> None:
-    await refused(house)
-    picky(house).calls.clear()
-    house.indexer.try_refused_again()
-    await house.settled()
-    assert house.indexer.refused == 2
-    asked = {text for call in picky(house).calls for text in call}
-    assert asked == {"ann: unspeakable", "n: # A\nunspeakable", PROBE}
-
-
 async def test_a_vector_whose_record_a_kill_took_counts_as_refused_no_more(house: House) -> None:
     await house.add("t1", "one", "unspeakable")
     await house.settled()

@@ -1,7 +1,6 @@
 """The indexer: words at once, vectors when they can be had, whatever is slow, broken or edited."""
 
 import asyncio
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -19,16 +18,6 @@ from tests.eventually import eventually
 from tests.unit.index_house import OWNER, House, embedder
 
 HINT = "recollect reindex"
-
-
-async def test_nothing_is_lost_when_the_process_ends_while_the_embedder_is_down(house: House) -> None:
-    embedder(house).fail = "down"
-    await house.add("t1", "one", "two")
-    await eventually(lambda: house.indexer.meaning_problem)
-    embedder(house).fail = None
-    await house.reopen()
-    await house.settled()
-    assert await house.stored() == {"one": True, "two": True}
 
 
 async def test_an_embedder_that_is_down_is_not_asked_for_every_text(house: House) -> None:
@@ -81,19 +70,6 @@ async def test_tags_that_change_leave_vectors_as_they_are(house: House) -> None:
     assert [row.tags for row in stored.rows] == [("work",), ("work",)]
     assert stored.has_vector.all()
     assert len(embedder(house).calls) == before
-
-
-async def test_vectors_that_a_kill_took_from_reworked_rows_are_made_again(house: House) -> None:
-    await house.add("t1", "one", "two")
-    await house.settled()
-    await house.close()
-    await house.journal.update("t1", {"tags": ["work"]})
-    stored = await house.store.load(house.indexer.live.name, OWNER)
-    rows = [replace(row, tags=("work",)) for row in stored.rows]
-    await house.store.put(house.indexer.live.name, OWNER, rows, stored.words)
-    await house.open()
-    await house.settled()
-    assert await house.stored() == {"one": True, "two": True}
 
 
 async def test_one_owner_who_cannot_be_written_keeps_no_other_waiting(house: House) -> None:
@@ -250,16 +226,6 @@ async def test_neighbours_are_never_another_users(house: House) -> None:
     assert [turn.content for turns in found.neighbours for turn in turns] == []
 
 
-async def test_notes_are_embedded_as_they_are_in_the_index_wherever_their_files_are(house: House) -> None:
-    embedder(house).go_on.clear()
-    await house.write_note("n", "three")
-    await eventually(lambda: embedder(house).waiting)
-    house.vault.files.clear()
-    embedder(house).go_on.set()
-    await house.settled()
-    assert await house.stored() == {"three": True}
-
-
 async def test_other_dimensions_under_the_same_name_are_noticed_at_the_start_and_say_what_to_run(
     house: House,
 ) -> None:
@@ -275,17 +241,6 @@ async def test_other_dimensions_under_the_same_name_are_noticed_at_the_start_and
     embedder(house).dimensions -= 1
     await eventually(lambda: house.indexer.model_mismatch is None)
     assert (await house.search("one")).degraded == []
-
-
-async def test_an_embedder_that_fails_queries_shows_in_health_with_nothing_to_embed(house: House) -> None:
-    await house.add("t1", "one")
-    await house.settled()
-    embedder(house).fail = "down"
-    await house.search("one")
-    assert meaning_problem(house.indexer) == "search goes by words alone for what is new: down"
-    embedder(house).fail = None
-    await house.search("one")
-    assert meaning_problem(house.indexer) is None
 
 
 @pytest.mark.parametrize(

@@ -79,16 +79,6 @@ async def test_reindexing_uses_vectors_again(house: House) -> None:
     assert await house.stored() == dict.fromkeys(("one", "two", "three"), True)
 
 
-async def test_reindexing_without_an_embedder_ends(house: House) -> None:
-    await house.add("t1", "one")
-    await house.settled()
-    house.embedder = None
-    await house.reopen()
-    async with asyncio.timeout(30):
-        await house.reindexer.reindex()
-    assert await house.stored() == {"one": False}
-
-
 async def test_reindexing_with_an_embedder_that_is_down_says_so_and_changes_nothing(house: House) -> None:
     await house.add("t1", "one")
     await house.settled()
@@ -226,21 +216,6 @@ async def test_a_check_that_fails_leaves_the_old_index_in_place(house: House) ->
     assert house.indexer.live != old
 
 
-async def test_a_swap_that_fails_leaves_the_old_index_in_place(house: House) -> None:
-    await house.add("t1", "one")
-    await house.settled()
-    old = house.indexer.live
-
-    async def promote(generation: str) -> None:
-        raise IndexUnavailable("the disk is full")
-
-    house.store.promote = promote  # type: ignore[method-assign]
-    with pytest.raises(IndexUnavailable, match="full"):
-        await house.reindexer.reindex()
-    assert (house.indexer.live, await house.generations()) == (old, [old.name])
-    assert await house.texts("one") == {"one"}
-
-
 @pytest.mark.parametrize("missing", [True, False])
 async def test_reindexing_refuses_while_notes_cannot_be_read(house: House, missing: bool) -> None:
     await house.write_note("n", "three")
@@ -255,33 +230,9 @@ async def test_reindexing_refuses_while_notes_cannot_be_read(house: House, missi
     assert await house.texts("three") == {"three"}
 
 
-async def test_reindexing_an_index_that_was_deleted_makes_it_again(house: House) -> None:
-    await house.add("t1", "one")
-    await house.write_note("n", "three")
-    await house.settled()
-    old = house.indexer.live.name
-    house.delete_index()
-    await house.reindexer.reindex()
-    await house.settled()
-    assert house.indexer.live.name != old
-    assert await house.stored() == {"one": True, "three": True}
-    assert await house.whole()
-
-
 async def test_reindexing_uses_no_vector_that_the_index_does_not_vouch_for(house: House) -> None:
     await house.add("t1", "one", "two")
     await house.settled()
     await house.lose_vectors("one")
     assert (await house.reindexer.reindex()).embedded == 1
     assert await house.stored() == {"one": True, "two": True}
-
-
-@pytest.mark.slow
-async def test_an_index_that_was_just_swapped_is_not_taken_for_damaged(house: House) -> None:
-    for number in range(30):
-        await house.add(f"t{number}", "one", user_id=f"user {number}")
-    await house.settled()
-    await house.reopen()
-    await house.reindexer.reindex()
-    await house.settled()
-    assert house.corpus_cache.damaged == 0
