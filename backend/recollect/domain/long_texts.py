@@ -15,7 +15,7 @@ def is_long(value: Any) -> bool:
     left, waiting = LONG, [value]
     while waiting and left >= 0:
         each = waiting.pop()
-        if isinstance(each, str):
+        if isinstance(each, str | bytes):
             left -= len(each)
         elif isinstance(each, dict | list | tuple):
             left -= _PER_VALUE * len(each)
@@ -25,7 +25,7 @@ def is_long(value: Any) -> bool:
 
 def json_text(value: Any, encoder: json.JSONEncoder) -> str:
     """What `encoder.encode` gives."""
-    return "".join(_pieces(value, encoder))
+    return "".join(_pieces(value, encoder)) if is_long(value) else encoder.encode(value)
 
 
 def _pieces(value: Any, encoder: json.JSONEncoder) -> Iterator[str]:

@@ -5,12 +5,13 @@ import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any
 from zoneinfo import ZoneInfo
 
 from recollect.domain.chat import ContextBlock, SentTurn
 from recollect.domain.llm import without_control_tokens, without_control_tokens_in
-from recollect.domain.long_texts import json_text
+from recollect.domain.long_texts import is_long, json_text
 from recollect.domain.model import JsonObject, Turn
 from recollect.domain.sources import shown_content
 
@@ -45,7 +46,8 @@ _compact = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
 
 def prompt_bytes(messages: Sequence[JsonObject]) -> bytes:
     """Messages as bytes, one to a line: a prompt that only grew begins with the one before."""
-    lines = (json_text(message, _compact) for message in messages)
+    write = partial(json_text, encoder=_compact) if is_long(messages) else _compact.encode
+    lines = (write(message) for message in messages)
     return "".join(f"{line}\n" for line in lines).encode()
 
 

@@ -36,7 +36,8 @@ class Chats(Journal):
 
     async def answer(self, accepted: Accepted, text: str, status: Status = "complete", **fields: Any) -> Turn:
         texts = [AnswerText(text)] * len(accepted.answers)
-        return await self.chats.finish(accepted, texts, status=status, **fields)
+        turn, _ = await self.chats.finish(accepted, texts, status=status, **fields)
+        return turn
 
     async def sent(self, turn_id: str, thread: str = "t") -> list[str]:
         """The messages of the prompt that is kept for an answer."""

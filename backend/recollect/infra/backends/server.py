@@ -171,6 +171,8 @@ class ModelServer:
         self._root = server_root(endpoint.base_url)
         self._monotonic = monotonic
         self._now = now
+        self._addresses: dict[str, httpx2.URL] = {}
+        """By route: parsing an address takes a third of what building a request does."""
         self._requests = 0
         """In flight."""
         self._idle_timer: asyncio.TimerHandle | None = None
@@ -274,9 +276,12 @@ class ModelServer:
     async def _request(self, route: str, headers: dict[str, str], body: JsonObject | None) -> httpx2.Request:
         content = None if body is None else await off_loop(body, lambda: _written(body))
         typed = {} if body is None else {"Content-Type": "application/json"}
+        if (address := self._addresses.get(route)) is None:
+            base = self._root if route.startswith("/") else f"{self._api}/"
+            address = self._addresses[route] = httpx2.URL(f"{base}{route}")
         return self._client.build_request(
             "GET" if body is None else "POST",
-            f"{self._root}{route}" if route.startswith("/") else f"{self._api}/{route}",
+            address,
             content=content,
             headers={**self._named, **typed, **headers, **self._endpoint.extra_headers},
         )

@@ -16,7 +16,7 @@ from recollect.domain.chat import (
 )
 from recollect.domain.history_matching import EXAMPLE
 from recollect.domain.job import JobSpec
-from recollect.domain.model import JsonObject, Status, Thread, ThreadRef, Turn
+from recollect.domain.model import JsonObject, Status, Thread, ThreadRef, Turn, Waiting
 from recollect.domain.webhook import TURN_ENDED
 from recollect.infra.journal.chat_rows import (
     OPEN_TURNS,
@@ -55,6 +55,7 @@ from recollect.infra.journal.rows import (
     thread_pk,
     turn_of,
 )
+from recollect.infra.journal.threads import waiting_of
 from recollect.infra.journal.turns import queue_boundary_and_transcript, transcript_job
 from recollect.infra.journal.webhooks import announce_of_user
 
@@ -160,14 +161,16 @@ class SqlChatStore(QueueingStore):
         payload: JsonObject | None = None,
         detail: JsonObject | None = None,
         jobs: Sequence[JobSpec] = (),
-    ) -> Turn:
-        """The answer as it ended; the work that follows is queued in the same transaction.
+    ) -> tuple[Turn, Waiting | None]:
+        """The answer as it ended, and what of its thread no memcell holds yet.
+
+        The work that follows is queued in the same transaction.
 
         Turns that still waited get their place too: what was said was said, answered or not.
         """
         now = self._clock()
 
-        def finish(connection: Connection) -> tuple[Turn, int | None]:
+        def finish(connection: Connection) -> tuple[tuple[Turn, Waiting | None], int | None]:
             rows = rows_of_request(connection, accepted)
             settle_turns(connection, rows, accepted.turns, "complete")
             turn = accepted.answer
@@ -186,11 +189,11 @@ class SqlChatStore(QueueingStore):
             due = self._queue_jobs(connection, row["unasked"], accepted, jobs, now)
             if not accepted.thread.incognito:
                 due = earliest(due, _announce_end(connection, accepted.thread.ref, turn, now))
-            return turn, due
+            return (turn, waiting_of(connection, accepted.thread.ref)), due
 
-        turn = await self._change(finish)
+        ended = await self._change(finish)
         self._on_change(accepted.thread.ref)
-        return turn
+        return ended
 
     def _queue_jobs(
         self,

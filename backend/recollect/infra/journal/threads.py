@@ -78,6 +78,11 @@ SELECT count(*) AS messages, h.closes_at AS until FROM threads h JOIN unprocesse
 WHERE h.pk = {THREAD_PK} AND h.closes_at IS NOT NULL GROUP BY h.pk"""
 
 
+def waiting_of(connection: Connection, thread: ThreadRef) -> Waiting | None:
+    found = connection.one(WAITING, thread)
+    return None if found is None else Waiting(**found)
+
+
 class SqlThreadStore(QueueingStore):
     """`THREADS`: readers never create or change anything; what was added is visible to the next reader.
 
@@ -106,8 +111,7 @@ class SqlThreadStore(QueueingStore):
 
     async def waiting(self, thread: ThreadRef) -> Waiting | None:
         """What of a thread no memcell holds yet; None where there is nothing."""
-        found = await self._database.one(WAITING, thread)
-        return None if found is None else Waiting(**found)
+        return await self._database.query(lambda connection: waiting_of(connection, thread))
 
     async def get_thread(
         self, thread_id: str, *, space: str = DEFAULT_SPACE, user_id: str | None = None

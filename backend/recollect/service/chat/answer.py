@@ -10,11 +10,10 @@ from dataclasses import asdict, dataclass, field, replace
 from recollect.domain.chat import Accepted, AnswerText, ChatRequest, SentPrompt
 from recollect.domain.job import JobSpec
 from recollect.domain.llm import BackendFacts, ChatCall, Delta, Finished, Sent, Usage
-from recollect.domain.model import JsonObject, Status, ThreadRef, Turn
+from recollect.domain.model import JsonObject, Status, Turn, Waiting
 from recollect.errors import ModelTooSlow, NotFound, RecollectError, Unavailable
 from recollect.infra.backends.port import Backend
 from recollect.infra.journal.chats import SERVER_STOPPED, SqlChatStore
-from recollect.infra.journal.threads import SqlThreadStore
 from recollect.service.chat.epoch import Draft
 from recollect.service.chat.followups import run_post_response_tasks
 from recollect.service.chat.stream import LiveTurn
@@ -259,9 +258,8 @@ class PromptRecorder:
 class ChatEnding:
     """Stores answers; one that the disk does not take is stored as soon as there is room."""
 
-    def __init__(self, store: SqlChatStore, threads: SqlThreadStore, patience: Patience) -> None:
+    def __init__(self, store: SqlChatStore, patience: Patience) -> None:
         self._store = store
-        self._threads = threads
         self._patience = patience
         self._unstored: set[asyncio.Task[None]] = set()
         """Tasks that retry answers the disk refused."""
@@ -289,7 +287,7 @@ class ChatEnding:
             jobs = ()
         receipt = {**(sent.detail if sent else {}), **request.kept, **detail}
 
-        def store() -> Awaitable[Turn]:
+        def store() -> Awaitable[tuple[Turn, Waiting | None]]:
             return self._store.finish(
                 accepted,
                 texts,
@@ -302,26 +300,22 @@ class ChatEnding:
             )
 
         try:
-            turn = await self._stored(store)
+            turn, waiting = await self._stored(store)
         except RecollectError as error:
             _log.error("an answer could not be stored: %s", error.message)
             if isinstance(error, Unavailable):
                 storing = asyncio.create_task(self._store_when_possible(store))
                 self._unstored.add(storing)
                 storing.add_done_callback(self._unstored.discard)
-            turn = replace(accepted.answer, content=texts[-1].content, status="failed")
+            turn, waiting = replace(accepted.answer, content=texts[-1].content, status="failed"), None
             outcome.error = outcome.error or error
-        live.end(turn, {**receipt, **await self._waiting(accepted.thread.ref)}, outcome.error)
+        # Not stored: it soon changes.
+        told = {} if waiting is None else {"waiting": asdict(waiting)}
+        live.end(turn, {**receipt, **told}, outcome.error)
 
-    async def _waiting(self, thread: ThreadRef) -> JsonObject:
-        """For the receipt: how many messages wait for extraction, and until when. Not stored: it soon changes."""
-        try:
-            waiting = await self._threads.waiting(thread)
-        except Unavailable:
-            return {}
-        return {} if waiting is None else {"waiting": asdict(waiting)}
-
-    async def _stored(self, store: Callable[[], Awaitable[Turn]]) -> Turn:
+    async def _stored(
+        self, store: Callable[[], Awaitable[tuple[Turn, Waiting | None]]]
+    ) -> tuple[Turn, Waiting | None]:
         """Retries for a while before reporting an error, so that a briefly full disk loses no answer."""
         for wait in self._patience.store_again_seconds:
             try:
@@ -331,7 +325,7 @@ class ChatEnding:
                 await asyncio.sleep(wait)
         return await store()
 
-    async def _store_when_possible(self, store: Callable[[], Awaitable[Turn]]) -> None:
+    async def _store_when_possible(self, store: Callable[[], Awaitable[tuple[Turn, Waiting | None]]]) -> None:
         """Nobody waits for it any more, but a turn must not be left as if it still streamed."""
         while True:
             await asyncio.sleep(self._patience.store_again_seconds[-1])

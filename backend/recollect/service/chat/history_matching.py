@@ -5,7 +5,6 @@
 3. Where nothing is, a new thread is opened, and the history stored in it first.
 """
 
-import asyncio
 import hashlib
 import secrets
 from collections.abc import Sequence
@@ -34,6 +33,7 @@ from recollect.errors import InvalidInput
 from recollect.infra.journal.chats import SqlChatStore
 from recollect.infra.journal.history_matching import SqlHistoryMatching
 from recollect.infra.journal.threads import SqlThreadStore
+from recollect.infra.off_loop import off_loop
 from recollect.service.chat.stream import LiveTurn
 from recollect.service.chat.turn import Chat
 
@@ -115,11 +115,12 @@ class HistoryMatching:
         user_id = caller.acting_for(resent.request.user_id)
         if resent.appended:
             return await self._append(caller, _Owner(caller.space, user_id or DEFAULT_USER), resent)
-        told = await asyncio.to_thread(_Told.of, resent.messages)
+        said = [(turn.content, turn.parts, turn.tool_calls) for turn in resent.messages]
+        told = await off_loop(said, lambda: _Told.of(resent.messages))
         messages = told.messages
         if not messages:
             raise InvalidInput(f"{resent.field}: nothing was said", field=resent.field)
-        digest = await asyncio.to_thread(all_digest, messages)
+        digest = await off_loop(said, lambda: all_digest(messages))
         if resent.thread_id is not None:
             thread = await self.threads.meant(resent.thread_id, space=caller.space, user_id=user_id)
             owner = _Owner(thread.space, thread.user_id)

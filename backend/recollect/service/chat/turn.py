@@ -89,7 +89,7 @@ class Chat:
         self._images = images
         self._clock = clock
         self._max_turns = max_turns
-        self._ending = ChatEnding(store, threads, patience)
+        self._ending = ChatEnding(store, patience)
         self._calls = ChatCalls(gate, slots, patience, on_answer)
         self._lanes: dict[str, _Lane] = {}
         self._asking_whose = asyncio.Lock()

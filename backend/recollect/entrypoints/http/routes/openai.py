@@ -20,6 +20,7 @@ from recollect.entrypoints.http.direct_route import DirectRoute
 from recollect.entrypoints.http.requests import MAX_ID, MAX_TEXT, Id, Text
 from recollect.entrypoints.http.sse import WhileConnected
 from recollect.errors import InvalidInput, RecollectError
+from recollect.infra.off_loop import off_loop
 from recollect.service.chat.stream import LiveTurn
 from recollect.service.models.choice import chosen_model, offered_model, offered_models
 from recollect.service.recall.embedding import embedded_texts
@@ -117,7 +118,9 @@ async def complete_chat(
     note(request, user=user_id)
     asking = asking_of(request, user_id, home.settings.thread_headers)
     backend, model = await chosen_model(home.talking.backends, body.model)
-    resent = await asyncio.to_thread(body.resent, asking, backend, model, home.clock())
+    now = home.clock()
+    size = (await request.body(), body.messages)
+    resent = await off_loop(size, lambda: body.resent(asking, backend, model, now))
     if asking.is_task or resent.is_housekeeping():
         live = home.chat.housekeeping.handle(caller, body.request(asking, backend, model), body.as_sent())
     else:
