@@ -120,7 +120,8 @@ class EntryWriter:
             # No deletion is recorded: the same line may come of another fact one day.
             self._remove(line, keep_deleted=False)
         self._forget_words_of_deleted()
-        record_deletions(self.connection, self.change.space, self.change.owner, self.change.deletions)
+        if self.change.deletions:
+            record_deletions(self.connection, self.change.space, self.change.owner, self.change.deletions)
         for receipt in self.change.receipts:
             (thread_pk,) = thread_columns(self.connection, receipt.thread)
             put_receipt(self.connection, thread_pk, receipt.cell, receipt.strategy, receipt.detail, self.now)

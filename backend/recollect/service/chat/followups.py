@@ -339,13 +339,12 @@ class LivePrefixes:
     async def holding(self, cell: StoredCell) -> ChatPrefix | None:
         """None where some of the cell's turns are no longer in the prompt, or it is no longer in a cache nearby."""
         thread = cell.thread.ref
+        messages = await self._messages(thread, holding=[place_of(turn) for turn in cell.turns])
+        if messages is None:
+            return None
         chatting = await self.models.chatting(thread)
         facts = await chatting.backend.facts()
         if not facts.local:
-            return None
-        places = [place_of(turn) for turn in cell.turns]
-        messages = await self._messages(thread, holding=places)
-        if messages is None:
             return None
         tokens = sum(guess_tokens(str(message.get("content") or "")) + 8 for message in messages)
         if facts.context_tokens is not None and tokens + _ROOM_TOKENS > facts.context_tokens:
