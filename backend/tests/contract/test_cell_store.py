@@ -45,11 +45,6 @@ async def test_a_look_ends_before_a_turn_that_is_still_being_written(journal: Jo
     assert await journal.cells.count_buffered(ThreadRef("default", "me", "t1")) == 3
 
 
-async def test_a_look_at_a_thread_that_is_not_there_finds_nothing(journal: Journal) -> None:
-    assert await journal.cells.look(ThreadRef("default", "me", "t1"), 5) == []
-    assert await journal.threads.list_threads() == []
-
-
 async def test_after_a_look_messages_are_counted_again(journal: Journal) -> None:
     await filled(journal, *"x" * (BOUNDARY_EVERY - 1))
     await journal.cells.look(ThreadRef("default", "me", "t1"), 100)
@@ -136,21 +131,6 @@ async def test_closing_queues_the_transcript(journal: Journal) -> None:
     kinds = [job.kind for job in await journal.waiting()]
     assert TRANSCRIBE in kinds
     assert len(kinds) == before
-
-
-async def test_closing_nothing_changes_nothing(journal: Journal) -> None:
-    await filled(journal, "a")
-    before = await journal.waiting()
-    await journal.cells.close(ThreadRef("default", "me", "t1"), [], "rules")
-    assert await journal.waiting() == before
-
-
-async def test_forgetting_takes_buffer_and_cells_along(journal: Journal) -> None:
-    a, _ = await filled(journal, "a", "b")
-    await journal.cells.close(ThreadRef("default", "me", "t1"), [cell_of(a)], "rules")
-    await journal.delete("t1")
-    assert await journal.cells.count_buffered(ThreadRef("default", "me", "t1")) == 0
-    assert await journal.cells.list_cells(ThreadRef("default", "me", "t1")) == []
 
 
 async def test_a_flush_takes_the_place_of_the_look_that_waits(journal: Journal) -> None:

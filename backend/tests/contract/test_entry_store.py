@@ -19,9 +19,8 @@ from recollect.domain.entries.entry import (
     statement_key,
     text_key,
 )
-from recollect.domain.job import ENTRIES, JobSpec
+from recollect.domain.job import ENTRIES
 from recollect.domain.model import Entry, ThreadRef
-from recollect.domain.strategy import HELD, own_lane
 from recollect.errors import Conflict, NotFound
 from recollect.infra.journal.cells import SqlModelAnswers
 from recollect.infra.journal.forgetting import SqlForgetting
@@ -410,40 +409,6 @@ async def test_nothing_is_written_for_a_thread_that_is_gone(entries: Entries) ->
         )
     assert await entries.listed() == []
     assert await entries.jobs() == []
-
-
-PROFILE_WORK = JobSpec(
-    "strategy", own_lane("profile", ANN), {"strategy": "profile", "owner": ANN}, "profile", 2000, restart=True
-)
-
-
-async def test_what_follows_is_queued_with_the_change(entries: Entries) -> None:
-    change = EntryChange("default", ANN, "extraction", "x", (fact(),), extra_jobs=(PROFILE_WORK,))
-    await entries.store.apply(change)
-    jobs = {job.kind: job for job in await entries.jobs()}
-    assert jobs.keys() == {"strategy", ENTRIES}
-    assert (jobs["strategy"].payload, jobs["strategy"].run_at) == (PROFILE_WORK.payload, START + 2000)
-
-
-async def test_what_follows_every_other_time_is_held_until_then(entries: Entries) -> None:
-    for times, due in ((1, HELD), (2, START + 2000)):
-        job = replace(PROFILE_WORK, every=2)
-        known = fact(f"fa-{times}", f"Fact {times}.")
-        await entries.store.apply(EntryChange("default", ANN, "extraction", "x", (known,), extra_jobs=(job,)))
-        assert [each.run_at for each in await entries.jobs() if each.kind == "strategy"] == [due]
-
-
-def line(number: int, made_of: str, **extra: str) -> KnownEntry:
-    entry = Entry(f"pr-{number}", "Home", "Ann lives there.", START, extra={"fact": made_of, **extra})
-    return KnownEntry("default", ANN, PROFILE, entry)
-
-
-async def test_with_a_fact_that_a_person_deletes_its_line_of_the_profile_goes(entries: Entries) -> None:
-    await entries.put(fact(), fact("fa-2", "Ann has a cat."))
-    await entries.put(line(1, "fa-1"), line(2, "fa-2"), line(3, "fa-1", edited="yes"), line(4, "fa-1 fa-2"))
-    await entries.remove("fa-1", keep_deleted=True)
-    assert await entries.listed(kinds=(PROFILE,)) == ["pr-2", "pr-3", "pr-4"]
-    assert [deletion.entry_id for deletion in await entries.store.deletions("default", ANN)] == ["fa-1"]
 
 
 async def test_of_a_forgotten_owner_nothing_is_known(entries: Entries) -> None:

@@ -218,24 +218,6 @@ async def test_a_model_that_thinks_away_its_room_is_asked_three_times_with_more_
     assert sorted(set(rooms)) == rooms
 
 
-async def test_a_statement_without_a_quote_that_is_there_is_refused_and_counted(
-    model: MortalModel, tmp_path: Path
-) -> None:
-    model.control("invent", only="memory")
-    async with remembering(tmp_path, model) as home:
-        flushed = await remember(home, "t1", said(), user_id="ann")
-        await home.drain()
-    written = b"".join(vault_files(tmp_path).values())
-    assert b"was there" not in written
-    refused = {name: states(flushed)[name]["detail"].get("refused", {}) for name in STRATEGIES}
-    not_said = "its quote is not in the message"
-    assert refused == {
-        "episode": {},
-        "facts": {not_said: 2, "it cites a message that is not there": 1},
-        "foresight": {not_said: 1},
-    }
-
-
 async def test_a_model_that_dies_mid_stream_is_asked_again_when_it_lives(tmp_path: Path) -> None:
     with MortalModel() as model:
         async with remembering(tmp_path, model) as home:

@@ -209,14 +209,6 @@ async def test_a_flush_has_everything_made_at_once_whatever_it_would_wait_for(
         assert await jobs_of(home, "profile") == []
 
 
-async def test_a_flush_waits_for_the_profile_that_another_thread_set_off(tmp_path: Path) -> None:
-    async with remembering(tmp_path, strategies={"profile": {"idle_seconds": 600}}) as home:
-        await close(home, "t1", said(BERLIN))
-        await eventually(lambda: jobs_of(home, "profile"))
-        await remember(home, "t2", said(LISBON, prefix="n", start=IN_TWO_MONTHS), user_id="ann")
-        assert [line for line in await texts(home, "profile") if "Lisbon" in line]
-
-
 @pytest.mark.parametrize(
     ("mode", "made"),
     [

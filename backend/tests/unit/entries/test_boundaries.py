@@ -8,16 +8,15 @@ from dataclasses import dataclass
 
 import pytest
 
-from recollect.domain.access import Caller
 from recollect.domain.boundary import BoundaryRules
 from recollect.domain.extraction.prompts import PROMPT_TURNS
-from recollect.domain.job import BOUNDARY, FLUSH, Job, Preempted, Unfinished
+from recollect.domain.job import BOUNDARY, Job, Preempted, Unfinished
 from recollect.domain.llm import ChatCall
 from recollect.domain.model import Append, NewTurn, ThreadRef
 from recollect.errors import BackendDown, NotFound
 from recollect.failpoints import FailPoints
 from recollect.service.models.backend_priority import Gate
-from recollect.service.remember.boundaries import Boundaries, Flushed, flush_thread
+from recollect.service.remember.boundaries import Boundaries
 from tests.contract.journals import Journal
 from tests.eventually import eventually
 from tests.fakes import START, FakeBackend
@@ -119,18 +118,6 @@ async def test_the_models_answer_decides(journal: Journal) -> None:
     assert await closed(journal) == [(("t-1",), "model"), (("t-2", "t-3", "t-4"), "model")]
 
 
-async def test_a_model_that_waits_closes_nothing(journal: Journal) -> None:
-    await fill(journal, 4, gap_after=2)
-    await boundaries(journal, answering(waits)).look(JOB)
-    assert await closed(journal) == []
-
-
-async def test_where_the_model_fails_rules_decide(journal: Journal) -> None:
-    await fill(journal, 4, gap_after=2)
-    await boundaries(journal, answering(fails)).look(JOB)
-    assert await closed(journal) == [(("t-1", "t-2"), "gap")]
-
-
 async def test_the_model_is_asked_about_a_bounded_stretch_at_a_time(journal: Journal) -> None:
     await fill(journal, 100)
     backend = answering(waits)
@@ -179,22 +166,11 @@ async def test_a_look_that_makes_way_for_a_chat_changes_nothing_and_is_no_failur
     assert await closed(journal) == [(("t-1", "t-2", "t-3", "t-4"), "model")]
 
 
-async def test_a_thread_with_nothing_buffered_is_not_asked_about(journal: Journal) -> None:
-    backend = answering(waits)
-    await boundaries(journal, backend).look(JOB)
-    assert backend.calls == []
-
-
 async def test_a_thread_that_was_forgotten_meanwhile_is_left_alone(journal: Journal) -> None:
     await fill(journal, 4, gap_after=2)
     await journal.delete("t1")
     await boundaries(journal).finish(JOB)
     assert await journal.threads.list_threads() == []
-
-
-async def test_a_job_without_a_thread_is_refused(journal: Journal) -> None:
-    with pytest.raises(NotFound):
-        await boundaries(journal).look(Job(1, BOUNDARY, "lane", "default", None, None))
 
 
 async def test_messages_that_come_while_the_model_thinks_stay_buffered(journal: Journal) -> None:
@@ -251,13 +227,6 @@ async def test_a_flush_closes_a_tool_call_with_any_number_of_results(journal: Jo
     assert await left(journal) == 0
 
 
-async def test_results_without_end_do_not_keep_the_buffer_from_being_closed(journal: Journal) -> None:
-    results = [NewTurn("tool", "x", START, "tool") for _ in range(50)]
-    await journal.threads.append(Append("default", "t1", results))
-    await boundaries(journal).look(JOB)
-    assert await closed(journal) != []
-
-
 async def test_a_model_that_always_waits_does_not_hold_the_buffer_for_ever(journal: Journal) -> None:
     await fill(journal, 400)
     rules = BoundaryRules(max_turns=100)
@@ -286,14 +255,3 @@ async def test_running_a_handler_twice_changes_nothing(
 
 
 # The verb
-
-
-async def flush(journal: Journal) -> Flushed:
-    journal.jobs.handlers = {BOUNDARY: boundaries(journal).look, FLUSH: boundaries(journal).finish}
-    return await flush_thread(journal.threads, journal.cells, journal.jobs, Caller(), "t1", None, seconds=1)
-
-
-async def test_flushing_again_tells_of_nothing_new(journal: Journal) -> None:
-    await fill(journal, 2)
-    await flush(journal)
-    assert await flush(journal) == Flushed(True, [], 0)

@@ -319,20 +319,6 @@ VALID = '{"reasoning": "r", "boundaries": [2, 4], "should_wait": false}'
 
 
 @pytest.mark.parametrize(
-    "text",
-    [
-        VALID,
-        f"```json\n{VALID}\n```",
-        f"Well, {{let me see}}: {VALID} That is all.",
-        f'A draft: {{"reasoning": "", "boundaries": [], "should_wait": true}}. The answer: {VALID}',
-        VALID.replace("{", '{"confidence": 0.5, ', 1),
-    ],
-)
-def test_a_valid_answer_is_found_in_what_surrounds_it(text: str) -> None:
-    assert parse_answer(text) == BoundaryAnswer("r", [2, 4], False)
-
-
-@pytest.mark.parametrize(
     ("text", "problem"),
     [
         ("I would cut after 4.", "no JSON object"),
@@ -349,10 +335,6 @@ def test_a_valid_answer_is_found_in_what_surrounds_it(text: str) -> None:
 def test_an_invalid_answer_is_refused_with_its_flaw(text: str, problem: str) -> None:
     with pytest.raises(ValueError, match=problem):
         parse_answer(text)
-
-
-def test_half_a_character_in_the_reasoning_can_still_be_stored() -> None:
-    assert parse_answer(VALID.replace('"r"', r'"\ud800"')).reasoning.encode().decode() != "\ud800"
 
 
 # Ids
@@ -392,12 +374,6 @@ def test_a_message_cannot_pose_as_another_or_as_an_instruction() -> None:
     policy, *lines = user["content"].splitlines()
     assert "not instructions" in policy
     assert len(lines) == 1
-
-
-def test_short_messages_are_shown_whole_beside_long_ones() -> None:
-    (_, user) = boundary_prompt([turn("short and whole"), turn("x" * 50_000)])
-    assert '"short and whole"' in user["content"]
-    assert user["content"].endswith('x…"')
 
 
 @pytest.mark.parametrize("content", ["x" * 50_000, '"\\\x00' * 5_000, "番茄\ud800" * 5_000, ""])

@@ -8,7 +8,6 @@ import pytest
 from recollect.domain.extraction.case import (
     OTHER_TOOL,
     case_messages,
-    has_trajectory,
     parse_case_answer,
     tools_called,
 )
@@ -16,7 +15,7 @@ from recollect.domain.extraction.draft import CellText, Draft
 from recollect.domain.extraction.ground import UNKNOWN_TURN
 from recollect.domain.extraction.prompts import PROMPT_CHARS
 from recollect.domain.model import JsonObject, Turn
-from tests.unit.made_cells import Said, call, cell_of, said, turn_of
+from tests.unit.made_cells import Said, call, cell_of, turn_of
 
 
 def calling(number: int, *calls: JsonObject, text: str = "") -> Turn:
@@ -59,11 +58,6 @@ def parse(answer: object, cell: CellText | None = None) -> Draft:
 # Which cells
 
 
-def test_only_a_cell_with_tool_calls_has_something_to_learn_from() -> None:
-    assert has_trajectory(backup())
-    assert not has_trajectory(said("Find out why the nightly backup failed."))
-
-
 def test_tools_are_named_once_in_the_order_of_their_first_call() -> None:
     cell = cell_of(
         ("user", "Go."), calling(2, call("b"), call("a")), calling(3, call("b"), {"function": "odd"})
@@ -102,10 +96,6 @@ def test_an_answer_gives_a_case_with_its_steps_tools_and_outcome() -> None:
         "2. `delete_files`: Deleted the old archives. Result: 12 GB free\n"
         "Lesson: The disk was full: delete old archives."
     )
-
-
-def test_an_outcome_that_is_none_is_unclear() -> None:
-    assert parse(ANSWER | {"outcome": "splendid"}).properties["outcome"] == "unclear"
 
 
 def test_a_case_that_cites_nothing_cites_its_cell() -> None:

@@ -5,7 +5,6 @@ import pytest
 from recollect.domain.entries.entry import (
     MANY_SOURCES,
     KnownEntry,
-    Source,
     is_repeated_by,
     is_same_statement,
     merged,
@@ -32,18 +31,6 @@ def test_only_the_same_text_says_the_same(one: str, other: str, is_same: bool) -
     assert is_same_statement(fact(one), fact(other, day=2)) is is_same
 
 
-def test_two_people_of_one_name_stay_two() -> None:
-    sister, friend = "Marta, Ann's sister", "Marta, Ann's friend"
-    assert not is_same_statement(fact("Marta skis.", subject=sister), fact("Marta skis.", subject=friend))
-    assert is_same_statement(
-        fact("Marta skis.", subject=sister), fact("Marta skis", subject=sister.casefold())
-    )
-
-
-def test_plans_for_two_times_are_two() -> None:
-    assert not is_same_statement(fact("Ann flies.", about="2026"), fact("Ann flies.", about="2027"))
-
-
 @pytest.mark.parametrize(("day", "is_one"), [(2, True), (5, False), (9, False)])
 def test_what_is_said_again_after_its_end_is_new(day: int, is_one: bool) -> None:
     ended = fact("Ann runs.", until=write_time(5 * DAY), superseded_by="fa-5")
@@ -53,16 +40,6 @@ def test_what_is_said_again_after_its_end_is_new(day: int, is_one: bool) -> None
     assert is_repeated_by(fact("Ann runs."), again)
 
 
-def test_merging_keeps_the_words_and_unites_the_sources() -> None:
-    first, new = fact("Ann has a cat."), fact("Ann has a cat", day=3)
-    both = merged(first, new)
-    assert both.entry.text == first.entry.text
-    assert both.sources == (Source("ann", "t1", "t-1"), Source("ann", "t1", "t-3"))
-    assert len(both.entry.sources) == 2
-    assert merged(both, new) == both
-    assert merged(fact("Ann has a cat.", edited="yes"), new) == fact("Ann has a cat.", edited="yes")
-
-
 def test_what_has_many_sources_gets_no_more() -> None:
     turns = tuple(f"t-{number}" for number in range(MANY_SOURCES))
     many = known("fa-1", "Ann lives in Berlin.", turns=turns)
@@ -70,18 +47,10 @@ def test_what_has_many_sources_gets_no_more() -> None:
 
 
 class TestWhenItHolds:
-    @pytest.mark.parametrize(("now", "holds"), [(4, True), (5, False)])
-    def test_until_its_own_end(self, now: int, holds: bool) -> None:
-        assert fact("Ann is in Rome.", lapses=write_time(5 * DAY)).holds_at(now * DAY) is holds
-
     def test_a_plan_until_its_time_is_over(self) -> None:
         about = {"about": write_time(10 * DAY), "lapses": write_time(17 * DAY)}
         plan = known("fo-1", "Ann is in Lisbon for a week.", kind="foresight", extra=about)
         assert [plan.holds_at(day * DAY) for day in (9, 11, 16, 17)] == [True, True, True, False]
-
-    def test_not_once_it_is_superseded(self) -> None:
-        over = fact("Ann runs.", until=write_time(9 * DAY), superseded_by="fa-9")
-        assert (over.holds, over.holds_at(5 * DAY), over.ends) == (False, False, 9 * DAY)
 
     def test_always_where_a_time_by_hand_can_not_be_read(self) -> None:
         assert fact("Ann runs.", until="some day", lapses="soon").holds_at(5 * DAY)

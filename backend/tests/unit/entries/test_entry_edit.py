@@ -18,23 +18,6 @@ def edited(entry: KnownEntry, change: EntryEdit) -> KnownEntry:
     return edit.edited(entry, change, NOW)
 
 
-def test_a_persons_words_are_marked_as_theirs() -> None:
-    changed = edited(known(), EntryEdit(text="Ann lives in Porto."))
-    assert (changed.entry.text, changed.is_edited) == ("Ann lives in Porto.", True)
-    assert (changed.said, changed.entry.when) == (NOW, WHEN)
-
-
-@pytest.mark.parametrize("pinned", [True, False])
-def test_a_pin_changes_no_words_and_is_no_edit(pinned: bool) -> None:
-    before = known(extra={"pinned": "yes"})
-    changed = edited(before, EntryEdit(pinned=pinned))
-    assert (changed.is_pinned, changed.is_edited, changed.entry.text) == (pinned, False, before.entry.text)
-
-
-def test_an_empty_edit_changes_nothing() -> None:
-    assert edited(known(), EntryEdit()) == known()
-
-
 def test_confirming_the_words_as_they_are_makes_them_a_persons() -> None:
     assert edited(known(), EntryEdit(text="Ann lives in Berlin.")).is_edited
 
@@ -63,10 +46,6 @@ class TestOfTitleAndText:
         episode = known(title="The move")
         assert edited(episode, EntryEdit(text="She moved.")).entry.title == "The move"
         assert edited(episode, EntryEdit(title="Moving")).entry.text == "Ann lives in Berlin."
-
-    def test_both_can_be_given(self) -> None:
-        changed = edited(known(), EntryEdit(title="Home", text="Ann lives in Porto."))
-        assert (changed.entry.title, changed.entry.text) == ("Home", "Ann lives in Porto.")
 
     def test_a_title_that_follows_a_text_is_its_first_line(self) -> None:
         changed = edited(known(), EntryEdit(text="\nAnn lives in Porto.\nSince May."))

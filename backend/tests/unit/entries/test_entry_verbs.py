@@ -118,11 +118,6 @@ class TestReading:
 
 
 class TestWhoMay:
-    async def test_everyone_has_their_own_and_the_operator_all(self, house: House) -> None:
-        assert await house.ids(AS_BOB) == ["fa-3"]
-        assert await house.ids(OPERATOR) == ["fa-2", "fa-1", "fa-3"]
-        assert await house.ids(OPERATOR, user_id="bob") == ["fa-3"]
-
     async def test_another_space_is_another_world(self, house: House) -> None:
         with pytest.raises(NotFound):
             await house.entries.get_entry(Caller(space="work"), "fa-1")
@@ -168,14 +163,6 @@ class TestWhoMay:
 
 
 class TestEditing:
-    async def test_a_persons_words_are_kept_and_marked(self, house: House) -> None:
-        shown = await house.entries.edit_entry(AS_ANN, "fa-1", None, EntryEdit(text="I live in Porto."))
-        assert (shown.known.entry.text, shown.known.is_edited, shown.known.revision) == (
-            "I live in Porto.", True, 2,
-        )  # fmt: skip
-        (change,) = house.store.changes
-        assert (change.actor, change.cause, change.owner) == ("person", "text changed by a person", ANN)
-
     async def test_work_that_follows_is_queued_with_the_change(self, house: House) -> None:
         await house.entries.edit_entry(AS_ANN, "fa-1", None, EntryEdit(pinned=True))
         assert house.asked == [frozenset([FACTS])]
@@ -196,19 +183,8 @@ class TestEditing:
             await house.entries.edit_entry(AS_ANN, "fa-1", None, EntryEdit(text="x", revision=1))
         assert (await house.row("fa-1")).entry.text == "Ann lives somewhere."
 
-    async def test_pinning_and_letting_go_keeps_the_words_extractions(self, house: House) -> None:
-        assert (await house.entries.edit_entry(AS_ANN, "fa-1", None, EntryEdit(pinned=True))).known.is_pinned
-        shown = await house.entries.edit_entry(AS_ANN, "fa-1", None, EntryEdit(pinned=False))
-        assert (shown.known.is_pinned, shown.known.is_edited) == (False, False)
-
 
 class TestDeleting:
-    async def test_what_was_made_of_it_alone_goes_along_and_may_come_again(self, house: House) -> None:
-        await house.put(known("pr-1", kind=PROFILE, extra={"fact": "fa-1"}))
-        deleted = await house.entries.delete_entry(AS_ANN, "fa-1")
-        assert [each.entry_id for each in deleted.goes_along] == ["pr-1"]
-        assert (await house.deletions(), await house.store.get("default", "pr-1")) == (["fa-1"], None)
-
     async def test_what_was_made_of_others_too_stays_without_it(self, house: House) -> None:
         await house.put(
             known("ca-1", kind=CASES, owner=HELPER, turns=("t-1",)),
@@ -222,15 +198,6 @@ class TestDeleting:
         await house.put(known("pr-1", kind=PROFILE, extra={"fact": "fa-1", "edited": "yes"}))
         assert (await house.entries.delete_entry(AS_ANN, "fa-1")).goes_along == ()
         assert (await house.row("pr-1")).entry.extra == {"edited": "yes"}
-
-    async def test_what_it_superseded_holds_again(self, house: House) -> None:
-        await house.put(
-            known("fa-5", extra={"superseded_by": "fa-6", "until": "2026-05-09T00:00:00.000Z"}),
-            known("fa-6", "Ann lives in Porto.", extra={"supersedes": "fa-5"}),
-        )
-        deleted = await house.entries.delete_entry(AS_ANN, "fa-6")
-        assert [each.entry_id for each in deleted.changes] == ["fa-5"]
-        assert (await house.row("fa-5")).holds
 
     async def test_one_that_changed_meanwhile_is_deleted_all_the_same(self, house: House) -> None:
         await house.put(
@@ -287,11 +254,6 @@ class TestUndoing:
         await house.entries.delete_entry(AS_ANN, "fa-1")
         with pytest.raises(Conflict, match="was deleted since"):
             await house.entries.undo(AS_ANN, "pr-1")
-
-    async def test_a_deletion_cannot_be_undone_and_says_so(self, house: House) -> None:
-        await house.entries.delete_entry(AS_ANN, "fa-1")
-        with pytest.raises(NotFound, match="can't be brought back"):
-            await house.entries.undo(AS_ANN, "fa-1")
 
 
 class TestWhy:

@@ -3,7 +3,6 @@
 import json
 import time
 from contextlib import suppress
-from typing import Any
 
 import pytest
 from hypothesis import given
@@ -182,14 +181,6 @@ def test_an_answer_is_understood_whatever_its_form(text: str) -> None:
     assert parse(text) == parse(ANSWER)
 
 
-@pytest.mark.parametrize("missing", ["episode", "facts", "foresight"])
-def test_what_is_missing_is_left_out(missing: str) -> None:
-    rest = {key: value for key, value in ANSWER.items() if key != missing}
-    kinds = [draft.kind for draft in parse(rest).drafts]
-    left_out = {"episode": ["episodes"], "facts": ["facts"], "foresight": ["foresight"]}[missing]
-    assert kinds == [kind for kind in ("episodes", "facts", "foresight") if kind not in left_out]
-
-
 def test_complete_items_of_an_answer_that_is_cut_off_are_kept_and_the_rest_is_reported() -> None:
     answer = json.dumps({"facts": [FACT, FACT | {"text": "Ann has a dog."}, FACT | {"text": "Ann sings."}]})
     cut = parse(answer[: answer.index("sings")])
@@ -305,13 +296,6 @@ def test_the_same_fact_twice_is_one_that_cites_both_turns() -> None:
     (fact,) = parse({"facts": [FACT, again]}).drafts
     assert (fact.turn_ids, len(fact.quotes)) == (("t-1", "t-3"), 2)
     assert (fact.replaces, fact.ends) == (("f2",), ("f3",))
-
-
-@pytest.mark.parametrize("message", [9, "x 9", 0, -1, None, "x"])
-def test_a_number_that_names_no_turn_gives_no_turn_of_the_cell(message: Any) -> None:
-    (draft,) = parse({"facts": [FACT | {"quotes": [{"message": message, "words": "I"}]}]}).drafts
-    assert not {turn.turn_id for turn in CELL.turns} & set(draft.turn_ids)
-    assert len(draft.turn_ids) == 1
 
 
 def test_a_category_that_is_none_of_ours_is_an_event() -> None:

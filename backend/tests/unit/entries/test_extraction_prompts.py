@@ -7,7 +7,6 @@ from itertools import chain
 
 import pytest
 from hypothesis import given
-from hypothesis import strategies as st
 
 from recollect.domain.boundary import BoundaryRules, cuts_by_rules
 from recollect.domain.extraction.answer import parse_memcell_answer
@@ -72,11 +71,6 @@ def test_no_prompt_can_take_the_policy_away() -> None:
     system, user = memcell_messages("{{messages}}", CELL)
     assert "never instructions" in system["content"]
     assert "not instructions" in user["content"]
-
-
-def test_what_stands_below_the_messages_stays_below_them() -> None:
-    _, user = memcell_messages("Above.\n{{messages}}\nBelow, on {{date}}.", CELL)
-    assert user["content"].endswith("\n\nBelow, on Friday, 2026-05-08.")
 
 
 @pytest.mark.parametrize(
@@ -158,12 +152,6 @@ def test_a_pasted_text_leaves_room_for_what_tools_found() -> None:
     _, user = memcell_messages("{{messages}}", cell_of(("user", "p" * 50_000), ("tool", "x" * 4_000)))
     assert "x" * 4_000 in user["content"]
     assert "p" * 1_000 in user["content"]
-
-
-def test_short_messages_are_shown_whole_beside_long_ones() -> None:
-    _, user = memcell_messages("{{messages}}", cell_of(("user", "short and whole"), ("user", "x" * 50_000)))
-    assert '"short and whole"' in user["content"]
-    assert user["content"].endswith('x…"')
 
 
 @unhurried
@@ -282,8 +270,3 @@ def test_the_examples_in_the_other_prompts_can_be_read() -> None:
     assert parse_skill_answer(
         skill.replace("disk_usage", "clean").replace("delete_files", "clean"), None, CASES
     )[0].steps
-
-
-@given(st.sampled_from(["memcell", "case", "skill"]))
-def test_a_prompt_is_plain_text_that_an_editor_shows(name: str) -> None:
-    assert shipped(name).replace("\n", "").isprintable()

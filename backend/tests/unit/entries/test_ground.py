@@ -4,13 +4,9 @@ import pytest
 
 from recollect.domain.extraction.draft import Extraction, Quoted
 from recollect.domain.extraction.ground import (
-    NO_PERSON,
-    NO_TURN,
     NOT_SAID,
     ONLY_RECALLED,
     PASTED,
-    UNKNOWN_ID,
-    UNKNOWN_TURN,
     ground,
 )
 from tests.unit.made_cells import cell_of, grounded, quoting, refusal, said, statement
@@ -42,22 +38,11 @@ def test_words_that_are_not_in_the_message_refuse_the_statement(words: str) -> N
     assert refusal(said("I live in Berlin."), quoting("Ann lives in Berlin.", words)) == NOT_SAID
 
 
-def test_words_of_another_message_are_no_quote_of_this_one() -> None:
-    cell = cell_of(("user", "I live in Berlin."), ("user", "I work."))
-    assert refusal(cell, quoting("Ann lives in Berlin.", "I live in Berlin", 2)) == NOT_SAID
-
-
 def test_what_a_fact_replaces_or_ends_is_named_by_the_entries_that_the_prompt_listed() -> None:
     fact = quoting("Ann lives in Berlin.", "in Berlin", replaces=("f1",), ends=("f2",))
     known = {"f1": "fa-1", "f2": "fa-2"}
     (kept,) = grounded(said("I live in Berlin."), fact, known=known).drafts
     assert (kept.replaces, kept.ends) == (("fa-1",), ("fa-2",))
-
-
-@pytest.mark.parametrize("names", ["replaces", "ends"])
-def test_an_id_that_the_prompt_did_not_list_refuses_the_statement(names: str) -> None:
-    fact = quoting("Ann lives in Berlin.", "in Berlin", 1, **{names: ("f1", "fa-1")})
-    assert refusal(said("I live in Berlin."), fact, {"f1": "fa-1"}) == UNKNOWN_ID
 
 
 def test_what_replaces_a_known_fact_is_news_whatever_was_recalled() -> None:
@@ -70,37 +55,6 @@ def test_what_replaces_a_known_fact_is_news_whatever_was_recalled() -> None:
 def test_a_question_replaces_nothing_by_what_was_recalled(names: str) -> None:
     fact = quoting("Ann lives in Berlin.", "Where do I live", 1, **{names: ("f1",)})
     assert refusal(ASKED, fact, {"f1": "fa-1"}) == ONLY_RECALLED
-
-
-@pytest.mark.parametrize("kind", ["facts", "foresight"])
-def test_a_fact_or_a_plan_needs_a_message_of_a_person(kind: str) -> None:
-    cell = cell_of(("user", "Hello"), ("assistant", "You have a yacht."))
-    assert refusal(cell, statement("Ann has a yacht.", 2, kind=kind)) == NO_PERSON  # type: ignore[arg-type]
-
-
-def test_a_message_that_is_not_there_supports_nothing() -> None:
-    assert refusal(said("I live in Berlin."), statement("Ann lives in Berlin.", 1, 99)) == UNKNOWN_TURN
-
-
-def test_what_cites_nothing_is_refused() -> None:
-    draft = statement("Ann lives in Berlin.")
-    result = grounded(
-        said("I live in Berlin."), type(draft)("facts", draft.title, draft.text, draft.when, ())
-    )
-    assert [each.reason for each in result.refused] == [NO_TURN]
-
-
-@pytest.mark.parametrize(
-    "fact", ["Ann lives in Berlin.", "ann LIVES in  Berlin", "安住在上海", "Marta is a nurse."]
-)
-def test_what_only_a_recalled_memory_or_a_summary_says_is_refused(fact: str) -> None:
-    assert refusal(ASKED, statement(fact, 1)) == ONLY_RECALLED
-
-
-def test_who_asks_for_something_does_not_say_it() -> None:
-    recalled = '- 2026-05-01, fact: "Ann\'s name is Ann."'
-    cell = cell_of(("user", "What is my name, Ann?"), ("assistant", "Ann."), recalled=recalled)
-    assert refusal(cell, statement("Ann's name is Ann.", 1)) == ONLY_RECALLED
 
 
 @pytest.mark.parametrize(
@@ -209,11 +163,6 @@ def test_an_episode_loses_the_sentences_that_only_repeat_what_was_recalled() -> 
 
 def test_an_episode_of_nothing_else_is_refused() -> None:
     assert refusal(ASKED, statement("Ann lives in Berlin.", 1, 2, kind="episodes")) == ONLY_RECALLED
-
-
-def test_without_anything_recalled_an_episode_stays_as_it_is() -> None:
-    episode = statement("Ann  asked…  Nothing else\nhappened", 1, kind="episodes")
-    assert grounded(said("Where?"), episode).drafts == (episode,)
 
 
 MAYOR = "I am the mayor of Springfield"

@@ -94,10 +94,3 @@ def test_a_plan_is_ahead_until_it_lapses_and_without_a_day_for_good() -> None:
     ended = plan("fo-1", "Rome.", lapses=write_time(NOON), until=write_time(NOON - 9), superseded_by="fa-1")
     assert is_ahead(ended, NOON - 5)
     assert is_ahead(plan("fo-1", "Ann learns Go."), NOON)
-
-
-def test_plans_have_their_turn_though_they_share_no_word_with_the_cell() -> None:
-    facts = [fact(f"fa-{n:02d}", "Ann sings.", category="likes") for n in range(40)]
-    plans = [plan("fo-1", "Ann flies to Rome.")]
-    page = {each.entry_id for each in (*facts, *plans)}
-    assert "fo-1" in ids(nearest(said("再见"), [*facts, *plans], page))

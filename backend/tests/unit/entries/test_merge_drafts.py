@@ -132,19 +132,6 @@ def named(
 
 
 class TestWhatIsNamed:
-    def test_gives_way_and_both_are_linked(self) -> None:
-        outcome = named(home("Berlin", 5), home("Porto", 1), names=("fa-1",))
-        assert (outcome.wrote, outcome.superseded) == (["fa-5"], ["fa-1"])
-        assert outcome.put["fa-1"].entry.extra["until"] == write_time(5 * DAY)
-        assert outcome.put["fa-1"].entry.extra["superseded_by"] == "fa-5"
-        assert outcome.put["fa-5"].entry.extra["supersedes"] == "fa-1"
-        assert outcome.put["fa-5"].holds
-
-    def test_a_second_run_leaves_the_same(self) -> None:
-        once = named(home("Berlin", 5), home("Porto", 1), names=("fa-1",)).put
-        again = named(home("Berlin", 5), once["fa-1"], before=[once["fa-5"]], names=("fa-1",))
-        assert (again.put, again.remove, again.superseded) == ({"fa-5": once["fa-5"]}, [], [])
-
     def test_a_second_run_that_no_longer_names_it_lets_it_hold_again(self) -> None:
         once = named(home("Berlin", 5), home("Porto", 1), names=("fa-1",)).put
         again = named(home("Berlin", 5), once["fa-1"], before=[once["fa-5"]])
@@ -162,12 +149,6 @@ class TestWhatIsNamed:
         again = named(home("Berlin", 5), rome, before=[berlin])
         assert again.put == {"fa-5": berlin}
 
-    def test_what_is_said_earlier_is_kept_as_superseded(self) -> None:
-        outcome = named(home("Porto", 1), home("Rome", 9), names=("fa-9",))
-        assert outcome.superseded == []
-        assert outcome.put["fa-1"].entry.extra["superseded_by"] == "fa-9"
-        assert (outcome.put["fa-1"].ends, outcome.put["fa-9"].holds) == (9 * DAY, True)
-
     def test_for_a_line_of_the_profile_it_is_the_fact_that_the_line_shows(self) -> None:
         entry = Entry("pr-1", "x", "x", DAY, (), "profile, rules", {"fact": "fa-1"})
         line = KnownEntry("default", OWNER, "profile", entry)
@@ -176,32 +157,15 @@ class TestWhatIsNamed:
 
 
 class TestTheSameStatement:
-    def test_is_one_entry_with_both_sources_while_it_holds(self) -> None:
-        outcome = named(home("Porto", 5), home("Porto", 1))
-        assert (outcome.merged, outcome.wrote) == (["fa-1"], [])
-        assert len(outcome.put["fa-1"].sources) == 2
-
     def test_after_its_end_is_a_new_entry(self) -> None:
         porto = home("Porto", 1, until=write_time(5 * DAY), superseded_by="fa-5")
         outcome = named(home("Porto", 9), porto, home("Berlin", 5, supersedes="fa-1"), names=("fa-5",))
         assert (outcome.merged, outcome.wrote, outcome.superseded) == ([], ["fa-9"], ["fa-5"])
 
-    def test_of_another_subject_is_another(self) -> None:
-        other = home("Porto", 5, subject="Ann, a colleague")
-        assert named(other, home("Porto", 1)).wrote == ["fa-5"]
-
     def test_replaces_what_its_repetition_names(self) -> None:
         outcome = named(home("Porto", 9), home("Porto", 1), home("Berlin", 5), names=("fa-5",))
         assert (outcome.merged, outcome.superseded) == (["fa-1"], ["fa-5"])
         assert outcome.put["fa-5"].ends == 9 * DAY
-
-
-def test_what_was_deleted_is_made_again_only_from_words_that_were_said_later() -> None:
-    said = BERLIN.entry.when
-    for deleted_at, kept_out in ((said - 1, 0), (said, 1), (said + 1, 1)):
-        known = Known([], deleted={statement_key(BERLIN): deleted_at})
-        outcome = remember([Proposal(BERLIN), Proposal(REX)], known)
-        assert (outcome.kept_from, len(outcome.wrote)) == (kept_out, 2 - kept_out)
 
 
 def test_a_deletion_is_of_one_subject_and_one_owner() -> None:

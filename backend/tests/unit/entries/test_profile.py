@@ -12,7 +12,6 @@ from recollect.domain.entries.profile import (
     facts_on_page,
     line_of,
     place_on_page,
-    shows_facts,
     written_over,
 )
 from recollect.domain.markdown.front_matter import write_time
@@ -41,13 +40,6 @@ def test_it_goes_by_category_and_by_time_in_whatever_order_the_facts_come() -> N
     facts = (fact("Berlin", "home", 3), fact("Ann", "identity", 1), fact("A flat", "home", 5))
     for order in permutations(facts):
         assert page(*order) == [("identity", "Ann"), ("home", "A flat"), ("home", "Berlin")]
-
-
-def test_a_line_names_its_fact_and_cites_what_it_cites() -> None:
-    berlin = fact("Berlin")
-    (line,) = lines(berlin)
-    assert (line.kind, line.entry.extra["fact"], line.sources) == (PROFILE, berlin.entry_id, berlin.sources)
-    assert (line.entry.title, line.entry.when, shows_facts(line)) == ("Berlin", DAY, True)
 
 
 @pytest.mark.parametrize(
@@ -99,16 +91,6 @@ def test_a_line_of_several_facts_has_the_sources_of_all() -> None:
 def test_lines_without_a_category_come_last() -> None:
     own = known("pr-9", "Ann runs.", kind=PROFILE, extra={"edited": "yes"})
     assert place_on_page(own.entry) == len(HEADINGS) > place_on_page(line_of(fact("x", "goals")).entry)
-
-
-def test_the_same_words_about_two_people_of_one_name_are_two_lines() -> None:
-    annas = [
-        fact("Anna likes tea", "people", day, f"Anna ({who})") for day, who in ((1, "friend"), (2, "boss"))
-    ]
-    assert page(*annas, *annas) == [
-        ("people", "Anna (boss): Anna likes tea"),
-        ("people", "Anna (friend): Anna likes tea"),
-    ]
 
 
 def test_a_person_changes_the_words_of_a_fact_and_not_whom_it_is_about() -> None:

@@ -15,9 +15,7 @@ from recollect.domain.extraction.skill import (
     MAX_EXAMPLES,
     MAX_NAME,
     Case,
-    Example,
     basis_of,
-    case_of,
     is_named_after,
     makes_a_skill,
     parse_skill_answer,
@@ -28,7 +26,6 @@ from recollect.domain.extraction.skill import (
     skill_name,
     unwritten,
 )
-from recollect.domain.model import Entry
 from tests.unit.awkward_text import texts, unhurried
 
 STEPS = "1. `read_log`: path = /var/log Result: the disk was full\n2. `delete_files`: pattern = old-* Result: 12 GB free"
@@ -112,13 +109,6 @@ def test_a_case_that_a_skill_holds_belongs_to_it_whatever_it_says() -> None:
     assert same_skill(case(1, "Something else", tools=()), [SKILL]) == SKILL.name
 
 
-def test_a_case_is_read_from_its_entry() -> None:
-    entry = Entry("ca-1", "Task", STEPS, 0, extra={"tools": "read_log, delete_files", "outcome": "worked"})
-    assert case_of(entry, "cases/1#^ca-1") == Case(
-        "ca-1", "Task", STEPS, ("read_log", "delete_files"), "worked", "cases/1#^ca-1"
-    )
-
-
 # Names
 
 
@@ -172,13 +162,6 @@ def test_a_description_has_no_tags_for_which_agents_refuse_the_file() -> None:
     assert parse_skill_answer(json.dumps(answer), None, cases)[0].description == "Finds a (div)."
 
 
-def test_a_new_case_improves_the_skill_and_keeps_its_name() -> None:
-    better = unwritten(SKILL, [case(1), case(2), FAILED], taken=[SKILL.name])
-    assert (better.name, better.description) == (SKILL.name, SKILL.description)
-    assert better.cases == ("ca-1", "ca-2", "ca-3")
-    assert better.examples[-1] == Example(FAILED.link, "failed", FAILED.task)
-
-
 def test_improving_twice_with_the_same_cases_changes_nothing() -> None:
     cases = [case(1), case(2), FAILED]
     once = unwritten(SKILL, cases)
@@ -202,18 +185,6 @@ ANSWER: dict[str, Any] = {
     "steps": ["Read the log with `read_log`.", "Delete old files with `delete_files`."],
     "pitfalls": ["Do not delete new files."],
 }
-
-
-def test_a_model_makes_a_skill_out_of_cases() -> None:
-    skill, refused = parse_skill_answer(json.dumps(ANSWER), None, [case(1), case(2)])
-    assert (skill.name, refused) == ("mend-backups", ())
-    assert skill.steps == tuple(ANSWER["steps"])
-    assert skill.cases == ("ca-1", "ca-2")
-    assert [example.outcome for example in skill.examples] == ["worked", "worked"]
-
-
-def test_a_model_cannot_rename_a_skill() -> None:
-    assert parse_skill_answer(json.dumps(ANSWER), SKILL, [case(1), case(2)])[0].name == SKILL.name
 
 
 @pytest.mark.parametrize(
@@ -251,8 +222,3 @@ def test_the_prompt_is_bounded() -> None:
     wordy = [case(1, text='"\\' * 20_000, case_id=f"ca-{number}") for number in range(30)]
     messages = skill_messages("{{skill}}{{cases}}", replace(SKILL, steps=('"' * 5_000,)), wordy)
     assert sum(len(message["content"]) for message in messages) <= PROMPT_CHARS
-
-
-def test_a_prompt_without_cases_is_refused() -> None:
-    with pytest.raises(ValueError, match=r"must hold \{\{cases\}\} exactly once"):
-        skill_messages("{{skill}}", None, [])

@@ -41,13 +41,6 @@ def marks(state: State) -> dict[str, tuple[int | None, str]]:
     }
 
 
-def test_what_is_named_gives_way_from_when_the_new_one_was_said() -> None:
-    state = state_of(home("Porto", 1), home("Berlin", 5))
-    assert replaced(state, "fa-berlin", "fa-porto", day=5) == ("fa-porto",)
-    assert marks(state) == {"porto": (5, "berlin")}
-    assert state["fa-berlin"].entry.extra["supersedes"] == "fa-porto"
-
-
 @pytest.mark.parametrize("to", [1, 25, 60], ids=["older than both", "between", "in the future"])
 def test_a_fact_that_a_person_dated_otherwise_counts_from_when_it_was_said(to: int) -> None:
     porto = edited(home("Porto", 30), EntryEdit(when=to * DAY), now=50 * DAY)
@@ -64,19 +57,6 @@ def test_what_was_repeated_since_is_not_overruled_and_holds_from_then() -> None:
     assert marks(state) == {"paris": (30, "porto")}
     replaced(state, "fa-berlin", "fa-porto", day=40)
     assert marks(state) | {"paris": ()} == {"paris": (), "porto": (40, "berlin")}
-
-
-def test_what_ends_is_marked_alike() -> None:
-    state = state_of(home("Porto", 1), known("fa-left", "Ann left Porto.", when=5 * DAY))
-    assert claim(state, "fa-left", (), ["fa-porto"], 5 * DAY) == ("fa-porto",)
-    assert marks(state) == {"porto": (5, "left")}
-
-
-def test_a_chain_links_each_to_its_successor() -> None:
-    state = state_of(home("Porto", 1), home("Berlin", 5), home("Rome", 9))
-    replaced(state, "fa-berlin", "fa-porto", day=5)
-    replaced(state, "fa-rome", "fa-berlin", day=9)
-    assert marks(state) == {"porto": (5, "berlin"), "berlin": (9, "rome")}
 
 
 def test_who_names_what_was_replaced_before_replaces_what_holds_instead_of_it() -> None:
@@ -153,18 +133,6 @@ class TestWhatIsNoLongerNamed:
 
 
 class TestAPersonsWord:
-    def test_wins_over_what_was_said_before_they_wrote_it(self) -> None:
-        state = state_of(corrected("Potsdam", 1, on=7), home("Berlin", 5))
-        replaced(state, "fa-berlin", "fa-potsdam", day=5)
-        assert marks(state) == {"berlin": (7, "potsdam")}
-
-    def test_gives_way_to_what_is_said_later_and_keeps_its_words(self) -> None:
-        state = state_of(corrected("Potsdam", 1, on=7), home("Rome", 9))
-        replaced(state, "fa-rome", "fa-potsdam", day=9)
-        assert marks(state) == {"potsdam": (9, "rome")}
-        assert state["fa-potsdam"].entry.text == "Ann lives in Potsdam."
-        assert state["fa-potsdam"].is_edited
-
     def test_about_what_was_superseded_wins_over_what_holds_instead_of_it(self) -> None:
         state = state_of(home("Porto", 1), home("Berlin", 5), home("Rome", 9))
         replaced(state, "fa-berlin", "fa-porto", day=5)
