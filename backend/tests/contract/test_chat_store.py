@@ -234,24 +234,6 @@ async def test_a_prompt_that_the_disk_takes_after_the_next_one_changes_nothing_o
         assert await journal.sent(turn) == sent
 
 
-async def test_a_request_that_another_engine_gets_is_kept_as_it_was_sent(journal: Chats) -> None:
-    asked = await journal.ask("one")
-    await journal.send(asked, "one")
-    payload = {"system": [{"text": "s"}], "messages": [{"role": "user", "content": [{"text": "one"}]}]}
-    await journal.answer(asked, "fine", payload=payload)
-    receipt = await journal.chats.prompt(ThreadRef("default", "ann", "t"), "t-2")
-    assert receipt is not None
-    assert receipt.payload == payload
-
-
-async def test_what_is_answered_at_once_comes_with_what_its_prompt_is_made_of(journal: Chats) -> None:
-    await journal.answer(await journal.ask("one"), "first")
-    turn = NewTurn("user", "two", START, "ann")
-    accepted, found = await journal.chats.accept_next("default", ChatRequest("t", (turn,), user_id="ann"), 10)
-    assert found == await journal.chats.conversation(accepted, 10)
-    assert [each.turn.content for each in found.path] == ["one", "first"]
-
-
 async def test_a_second_first_message_has_nothing_before_it(journal: Chats) -> None:
     asked = await journal.ask("one")
     await journal.answer(asked, "to one")

@@ -78,15 +78,6 @@ async def test_a_tip_is_found_behind_any_number_of_newer_threads_that_went_on(
         assert [sighting.thread_id for sighting in found if sighting.is_tip] == ["tip"]
 
 
-async def test_a_thread_can_be_named(conversations: Conversations) -> None:
-    for thread in ("t1", "t2"):
-        await conversations.say(thread, asks("hello"), answers("hi"))
-    assert turn_ids(await conversations.begun(asks("hello"), answers("hi"), thread="t1")) == [("t1", "t-2")]
-    assert turn_ids(await conversations.went_on(asks("hello"), answers("hi"), thread="t1")) == [("t1", "t-2")]
-    assert await conversations.begun(asks("hello"), thread="nowhere") == []
-    assert await conversations.went_on(asks("hello"), answers("hi"), thread="nowhere") == []
-
-
 async def test_an_answer_that_never_came_stands_for_its_question(conversations: Conversations) -> None:
     await conversations.say(
         "t1", asks("hello"), NewTurn("assistant", "", START, "assistant", status="failed")
@@ -96,11 +87,6 @@ async def test_an_answer_that_never_came_stands_for_its_question(conversations: 
     await conversations.say("t1", asks("are you there?"), answers("yes"))
     (sighting,) = await conversations.begun(asks("hello"), asks("are you there?"), answers("yes"))
     assert (sighting.turn_id, sighting.known) == ("t-4", 3)
-
-
-async def test_system_messages_do_not_count(conversations: Conversations) -> None:
-    await conversations.say("t1", made("system", "Be brief."), asks("hello"), answers("hi"))
-    assert turn_ids(await conversations.begun(asks("hello"), answers("hi"))) == [("t1", "t-3")]
 
 
 async def test_an_answer_that_is_still_being_written_is_not_known(conversations: Conversations) -> None:

@@ -59,18 +59,6 @@ async def bench(engines: Engines) -> AsyncIterator[Bench]:
     await bench.engine.stop()
 
 
-async def test_jobs_wait_for_the_chat_and_then_run_one_after_another(bench: Bench) -> None:
-    async with bench.gate.chat(bench.backend, "a chat"):
-        ids = [await bench.queue("model", f"t{number}") for number in range(5)]
-        await eventually(lambda: bench.gate.state().waiting == 2)
-        assert await bench.engine.wait_for(await bench.queue("file", "a file"), SOON)
-        assert bench.backend.calls == []
-    bench.backend.release(MANY)
-    assert all([await bench.engine.wait_for(job_id, SOON) for job_id in ids])
-    assert bench.done == ["a file", "t0", "t1", "t2", "t3", "t4"]
-    assert bench.backend.most_in_flight == 1
-
-
 async def test_a_chat_that_streams_on_the_same_backend_is_never_joined_by_a_job(bench: Bench) -> None:
     """Three jobs, and five chats one after another in the middle of them."""
     ids = [await bench.queue("model", f"t{number}") for number in range(3)]

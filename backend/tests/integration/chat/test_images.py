@@ -167,13 +167,6 @@ def test_a_plain_append_takes_images_out_too(
     assert images_sent(engine) == [image(url_of(CAT))]
 
 
-def test_a_request_sent_twice_with_its_key_is_answered_once(client: httpx2.Client, ann: str) -> None:
-    first, again = (show(client, f"{ann}-1", image(url_of(CAT)), user_id=ann, key="k1") for _ in range(2))
-    assert first["assistant_turn"] == again["assistant_turn"]
-    other = post(client, f"{ann}-1", None, user_id=ann, parts=[TEXT, image(url_of(DOG))], key="k1")
-    assert (other.status_code, other.json()["error"]["field"]) == (422, "Idempotency-Key")
-
-
 def test_a_client_may_show_an_image_again_by_its_reference(
     client: httpx2.Client, engine: StandInEngine, ann: str
 ) -> None:

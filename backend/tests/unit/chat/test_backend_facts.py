@@ -173,15 +173,6 @@ async def test_an_engine_that_took_anothers_place_answers_the_very_call(
     assert "id_slot" in server.chats[-1]
 
 
-async def test_a_call_that_is_refused_by_the_same_engine_is_not_sent_again(
-    backend: HttpBackend, server: Scripted
-) -> None:
-    server.chat = lambda _: httpx2.Response(404, json={"error": "no"})
-    with pytest.raises(ModelRefused):
-        await chat(backend)
-    assert len(server.chats) == 1
-
-
 async def test_a_local_server_that_was_idle_for_half_a_minute_is_asked_again(
     backend: HttpBackend, server: Scripted, clock: FakeClock
 ) -> None:

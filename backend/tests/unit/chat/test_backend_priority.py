@@ -102,24 +102,6 @@ async def test_on_local_hardware_calls_run_one_at_a_time_in_the_order_in_which_t
         await call.ends()
 
 
-async def test_elsewhere_a_bounded_number_of_calls_run_at_once(gate: Gate) -> None:
-    calls = [Background(gate, CLOUD, f"t{n}") for n in range(6)]
-    assert await started(*calls) == [True] * 4 + [False] * 2
-    await calls[2].ends()
-    assert await started(*calls) == [True] * 5 + [False]
-    for call in calls:
-        await call.ends()
-
-
-async def test_a_threads_calls_run_one_at_a_time_on_whatever_backend(gate: Gate) -> None:
-    calls = [Background(gate, CLOUD, "t1"), Background(gate, LOCAL, "t1"), Background(gate, CLOUD, "t1")]
-    assert await started(*calls) == [True, False, False]
-    await calls[0].ends()
-    assert await started(*calls) == [True, True, False]
-    await calls[1].ends()
-    await calls[2].ends()
-
-
 async def test_a_call_that_fits_in_does_not_overtake_one_that_waits_for_the_whole_machine(gate: Gate) -> None:
     running = Background(gate, BATCHING, "t1")
     waiting, later = Background(gate, LOCAL, "t2"), Background(gate, BATCHING, "t3")

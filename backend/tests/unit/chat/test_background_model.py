@@ -6,9 +6,8 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from recollect.domain.identity import thread_key
 from recollect.domain.job import Preempted
-from recollect.domain.llm import ChatCall, Delta, Finished, Sent, StreamEvent, Usage
+from recollect.domain.llm import ChatCall, Delta, Finished, Sent, StreamEvent
 from recollect.domain.model import JsonObject, ThreadRef
 from recollect.errors import (
     BackendDown,
@@ -85,12 +84,6 @@ def offered(calls: Iterable[ChatCall]) -> list[bool]:
     return ["response_format" in call.options for call in calls]
 
 
-async def test_an_answer_comes_back_whole_with_its_usage() -> None:
-    answer = await ask(answering(saying("It is about a journey to Porto.")))
-    assert (answer.text, answer.cut_short) == ("It is about a journey to Porto.", False)
-    assert answer.usage == Usage(prompt_tokens=5, completion_tokens=7, cached_tokens=0, evaluated_tokens=5)
-
-
 async def test_an_answer_that_reached_its_limit_is_marked() -> None:
     class Terse(FakeBackend):
         async def stream(self, call: ChatCall) -> AsyncGenerator[StreamEvent]:
@@ -139,16 +132,6 @@ async def test_a_chat_drops_the_call_at_once_and_it_is_not_tried_again(gate: Gat
     with pytest.raises(Preempted):
         await call
     assert len(backend.calls) == 1
-
-
-async def test_the_threads_own_chat_is_known_by_its_key(gate: Gate) -> None:
-    cloud = backend_of("openai", local=False)
-    async with gate.chat(cloud, thread_key(THREAD)):
-        call = asyncio.create_task(ask(cloud, gate))
-        for _ in range(20):
-            await asyncio.sleep(0)
-        assert cloud.calls == []
-    await call
 
 
 async def test_patience_is_for_all_tries_together() -> None:
@@ -252,14 +235,6 @@ async def test_the_time_is_for_all_tries_together() -> None:
     with pytest.raises(ModelUnavailable, match=r"more than 50 s.*broke off"):
         await put(model)
     assert len(backend.calls) == 2
-
-
-async def test_a_silent_model_is_left_at_the_deadline() -> None:
-    backend = silent()
-    model = model_on(backend, answer_seconds=0.2)
-    with pytest.raises(FailsAgain, match=r"not answered yet after 0\.2 s.*MODEL_TIMEOUT_SECONDS"):
-        await put(model)
-    assert (len(backend.calls), backend.dropped) == (1, 1)
 
 
 async def test_an_answer_without_end_is_refused_and_dropped() -> None:
@@ -444,12 +419,6 @@ async def test_with_a_budget_a_call_is_made_once_and_counts_where_somebody_was_t
     with pytest.raises(ModelUnavailable):
         await ask(backend, budget=budget)
     assert budget.left == left
-
-
-async def test_a_refused_schema_and_the_call_without_it_count_both() -> None:
-    budget = CallBudget(3)
-    await ask(answering(refusing_schema("{}")), schema=SCHEMA, budget=budget)
-    assert budget.left == 1
 
 
 async def test_each_request_of_one_call_counts_and_none_is_sent_past_the_budget() -> None:

@@ -7,13 +7,6 @@ import pytest
 from recollect.domain.access import Caller
 from recollect.domain.chat import ChatRequest
 from recollect.domain.history_matching import (
-    Sighting,
-    best_of,
-    chains_of,
-    count_history,
-    is_asked_again,
-    may_go_on,
-    owner_root,
     said_digest,
 )
 from recollect.domain.model import Append, NewTurn, Role, ThreadRef
@@ -42,18 +35,6 @@ def answers(text: str) -> NewTurn:
 
 
 HISTORY = [asks("hello"), answers("hi")]
-
-
-def seen(**fields: object) -> Sighting:
-    given = {
-        "thread_id": "t1",
-        "turn_id": "t-2",
-        "known": 2,
-        "is_tip": False,
-        "answered": False,
-        "silent": False,
-    }
-    return Sighting(**{**given, **fields})  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -104,54 +85,6 @@ def test_results_of_tools_are_told_apart_by_their_calls() -> None:
 @pytest.mark.parametrize("nothing", [made("system", "Be brief."), answers(""), answers(" \n")])
 def test_instructions_and_empty_answers_are_no_messages(nothing: NewTurn) -> None:
     assert said_digest(nothing) is None
-
-
-def test_a_chain_knows_its_owner_and_every_message_before() -> None:
-    ann, bob = owner_root("default", "ann"), owner_root("default", "bob")
-    said = [b"1", b"2", b"3"]
-    assert chains_of(ann, said)[:2] == chains_of(ann, said[:2])
-    assert not set(chains_of(ann, said)) & set(chains_of(bob, said))
-    assert chains_of(ann, said)[2] != chains_of(ann, [b"x", b"2", b"3"])[2]
-    assert owner_root("a", "bc") != owner_root("ab", "c")
-
-
-def test_history_ends_with_the_last_answer() -> None:
-    assert count_history([asks("a")]) == 0
-    assert count_history([*HISTORY, asks("a"), asks("b")]) == 2
-    assert count_history([*HISTORY, made("tool", "5", tool_call_id="c1")]) == 2
-    assert count_history(HISTORY) == 2
-
-
-def test_the_longest_wins_then_a_tip_then_the_newest() -> None:
-    newest, tip = seen(thread_id="newest"), seen(thread_id="tip", is_tip=True)
-    longer = seen(thread_id="longer", known=3)
-    assert best_of([newest, tip]) is tip
-    assert best_of([newest, seen(thread_id="older")]) is newest
-    assert best_of([newest, tip, longer]) is longer
-    assert best_of([]) is None
-
-
-@pytest.mark.parametrize(
-    ("sighting", "goes_on"),
-    [
-        (seen(known=2, answered=True), True),
-        (seen(known=2, is_tip=True), True),
-        (seen(known=2), False),
-        (seen(known=1), False),
-        (seen(known=3, answered=True), True),
-        (seen(known=3, is_tip=True), False),
-        (seen(known=3, is_tip=True, silent=True), True),
-        (seen(known=3, silent=True), False),
-    ],
-)
-def test_a_conversation_is_known_by_an_answer_or_by_its_whole_tip(sighting: Sighting, goes_on: bool) -> None:
-    assert may_go_on(sighting, [*HISTORY, asks("and now?")]) is goes_on
-
-
-def test_an_answer_at_the_end_is_gone_on_from_and_not_asked_again() -> None:
-    assert not is_asked_again(seen(known=2), HISTORY)
-    assert is_asked_again(seen(known=1), HISTORY[:1])
-    assert not is_asked_again(seen(known=1), [*HISTORY, asks("more")])
 
 
 # --- the whole verb -----------------------------------------------------------------------------------------
@@ -237,20 +170,6 @@ async def test_a_message_that_shows_something_is_said_again(door: Door) -> None:
     )
     request = await door.asked(*HISTORY, shown)
     assert (request.parent_id, request.turns) == ("t-2", (shown,))
-
-
-async def test_the_same_key_and_words_open_the_same_thread(door: Door) -> None:
-    first = await door.asked(asks("hello"), key="k")
-    assert (await door.asked(asks("hello"), key="k")).thread_id == first.thread_id
-    assert (await door.asked(asks("hello"), key="k2")).thread_id != first.thread_id
-    assert (await door.asked(asks("hello"), key="k", user_id="bob")).thread_id != first.thread_id
-    assert (await door.asked(asks("good morning"), key="k")).thread_id != first.thread_id
-
-
-async def test_a_named_thread_that_is_not_there_is_opened_with_all_of_it(door: Door) -> None:
-    request = await door.asked(*HISTORY, asks("and now?"), thread_id="mine")
-    assert request.thread_id == "mine"
-    assert (said(request.earlier), said(request.turns)) == (["hello", "hi"], ["and now?"])
 
 
 async def test_another_users_thread_is_not_there(door: Door) -> None:

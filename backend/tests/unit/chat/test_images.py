@@ -14,10 +14,7 @@ from recollect.domain.images import (
     image_tokens,
     is_image_name,
     put_back,
-    reference,
-    references_in,
     referred_image,
-    replaced_texts,
     take_out,
 )
 from recollect.domain.model import JsonObject
@@ -41,29 +38,6 @@ def test_an_image_comes_back_as_the_data_url_that_it_was(content: bytes, kind: s
     assert (kept, is_image_name(name)) == (content, True)
     message = {"role": "user", "content": taken.parts}
     assert put_back([message], {name: data_url(name, kept)}) == [{"role": "user", "content": [image(url)]}]
-
-
-def test_all_but_the_address_of_a_part_stays() -> None:
-    part = {**image(URL, detail="high"), "cache": True}
-    taken = take_out([TEXT, part])
-    assert taken.parts == [TEXT, {**image(reference(NAME), detail="high"), "cache": True}]
-    assert part["image_url"]["url"] == URL
-
-
-@pytest.mark.parametrize(
-    "url",
-    [
-        "https://example.org/cat.png",
-        "http://127.0.0.1/cat.png",
-        "data:image/svg+xml;base64,PHN2Zy8+",
-        "data:application/pdf;base64,JVBERg==",
-        "data:image/png;charset=utf-8;base64,AAAA",
-        "data:image/png,raw",
-    ],
-)
-def test_what_is_no_plain_image_stays_as_it_is(url: str) -> None:
-    taken = take_out([image(url)])
-    assert (taken.parts, taken.images) == ([image(url)], {})
 
 
 @pytest.mark.parametrize(
@@ -93,22 +67,6 @@ def test_what_is_no_image_is_refused_and_named(part: dict[str, Any]) -> None:
 def test_no_other_name_ever_becomes_part_of_a_path(name: str) -> None:
     assert not is_image_name(name)
     assert referred_image(f"vault:images/{name}") is None
-
-
-def test_references_are_found_wherever_they_stand() -> None:
-    other = image_name(b"other", "png")
-    text = f'- parts: [{{"url":"{reference(NAME)}"}}] and {reference(other)}, vault:images/short.png'
-    assert references_in(text) == {NAME, other}
-
-
-def test_texts_are_replaced_anywhere_and_nothing_changes_in_place() -> None:
-    payload = {"messages": [{"images": ["b64"], "content": "b64 in words"}], "n": 1, "b64": None}
-    assert replaced_texts(payload, {"b64": "ref"}) == {
-        "messages": [{"images": ["ref"], "content": "b64 in words"}],
-        "n": 1,
-        "b64": None,
-    }
-    assert payload["messages"] == [{"images": ["b64"], "content": "b64 in words"}]
 
 
 def test_every_image_of_every_message_counts_before_the_model_has_counted_it() -> None:

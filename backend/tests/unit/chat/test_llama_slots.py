@@ -35,12 +35,6 @@ def evaluated(prompt: int, cached: int) -> Usage:
     return Usage(prompt_tokens=prompt, cached_tokens=cached)
 
 
-def test_a_thread_keeps_its_slot(slots: ServerSlots) -> None:
-    first = call(slots, "a", begins=True)
-    assert first is not None
-    assert [call(slots, "a") for _ in range(3)] == [first] * 3
-
-
 def test_with_more_threads_than_slots_the_server_chooses_for_all(slots: ServerSlots) -> None:
     for thread in "ab":
         call(slots, thread, begins=True)
@@ -65,12 +59,6 @@ def test_a_pin_that_did_not_hold_is_the_last_one(slots: ServerSlots, clock: Fake
     assert call(slots, "a", evaluated(920, 0)) is None
     clock.now += IDLE_SECONDS + 1
     assert call(slots, "b", begins=True) is None
-
-
-def test_a_pin_that_held_is_kept(slots: ServerSlots) -> None:
-    call(slots, "a", evaluated(700, 0), begins=True)
-    call(slots, "a", evaluated(810, 705))
-    assert call(slots, "a") is not None
 
 
 def test_a_new_epoch_is_no_sign_that_a_pin_does_not_hold(slots: ServerSlots) -> None:
@@ -100,12 +88,6 @@ def test_a_thread_that_came_back_after_a_long_time_is_not_pinned(
     call(slots, "a", begins=True)
     clock.now += IDLE_SECONDS + 1
     assert call(slots, "a", begins=False) is None
-
-
-def test_a_thread_that_streams_for_long_is_not_idle(slots: ServerSlots, clock: FakeClock) -> None:
-    taken = slots.take("a", begins=True)
-    clock.now += IDLE_SECONDS + 1
-    assert slots.take("b", begins=True) not in (taken, None)
 
 
 def test_another_number_of_slots_empties_the_map(slots: ServerSlots) -> None:
@@ -172,12 +154,6 @@ def test_threads_on_one_server_never_share_a_slot_whatever_their_backends_are_ca
     names = ("default", "same", "samehost")
     taken = [maps.take(named(name), FACTS, f"thread of {name}", begins=True) for name in names]
     assert sorted(slot for slot in taken if slot is not None) == [0, 1, 2]
-
-
-def test_servers_have_slots_of_their_own() -> None:
-    maps = LlamaSlots()
-    assert maps.take(named("one"), FACTS, "a", begins=True) == 0
-    assert maps.take(named("other", "127.0.0.1:8081"), FACTS, "b", begins=True) == 0
 
 
 def test_background_work_under_another_name_disturbs_the_chats_of_the_same_server() -> None:

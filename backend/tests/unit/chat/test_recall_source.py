@@ -109,16 +109,6 @@ def texts(recalled: Recalled) -> list[str]:
     return [memory.text for memory in recalled.memories]
 
 
-async def test_a_memory_says_what_was_said_by_whom_and_when() -> None:
-    recalled = await recall(Memories(row()))
-    (memory,) = recalled.memories
-    assert (memory.id, memory.text, memory.sender, memory.role) == ("t0:1", MARTA, "ann", "user")
-    assert (memory.timestamp, memory.thread_id, memory.message_ids) == (NOW, "t0", ("m1",))
-    assert memory.digest == digest_of_text(row().text)
-    assert not memory.correction
-    assert recalled.left_out is None
-
-
 @pytest.mark.parametrize("tags", [(), ("work", "trip")])
 async def test_it_searches_as_the_threads_owner_and_at_the_moment_of_asking(tags: tuple[str, ...]) -> None:
     memories = Memories(row())
@@ -129,13 +119,6 @@ async def test_it_searches_as_the_threads_owner_and_at_the_moment_of_asking(tags
     assert search.selection.scope.tags == frozenset(tags)
     assert search.selection.mode == "hybrid"
     assert search.embed_seconds == 2.0  # Half of the time, so that words have the rest.
-
-
-async def test_what_is_in_the_window_is_not_quoted_again() -> None:
-    memories = Memories(row(position=1), row("Marta lives in Porto now.", position=2))
-    recalled = await recall(memories, known=Known(window={("t0", 1)}))
-    assert texts(recalled) == ["Marta lives in Porto now."]
-    assert recalled.passed_over == {"in the window": 1}
 
 
 async def test_a_full_window_does_not_crowd_out_what_is_older() -> None:
@@ -520,12 +503,6 @@ async def test_searches_that_are_only_slow_take_no_memory_away() -> None:
     await recall(memories, by=by)
     assert len(memories.asked) == 5
     assert not by.breakers
-
-
-async def test_what_the_search_could_not_use_is_passed_on() -> None:
-    memories = Memories(row(), alike=None)
-    memories.degraded = ["searched by words alone: no embedding model is configured"]
-    assert (await recall(memories)).degraded == tuple(memories.degraded)
 
 
 async def test_the_receipt_names_memories_and_holds_no_texts() -> None:

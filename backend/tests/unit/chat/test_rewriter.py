@@ -78,11 +78,6 @@ async def test_the_last_message_of_the_user_and_the_last_answer_join() -> None:
     assert (done.query, done.before) == (QUESTION, ("where was he born?", "In Queens."))
 
 
-async def test_a_message_without_an_answer_joins_by_itself() -> None:
-    done = await rewriter().rewrite(QUESTION, RECENT[:1])
-    assert (done.before, done.by) == (("Who is Donald Trump?", ""), "exchange")
-
-
 async def test_of_a_long_exchange_the_beginnings_join() -> None:
     long = [replace(turn, content=turn.content + " and so on" * 1_000) for turn in RECENT]
     done = await rewriter().rewrite(QUESTION, long)

@@ -1,11 +1,10 @@
 """What leaves a thread's window is summed up before it goes; where that fails it goes without."""
 
-import asyncio
 from dataclasses import replace
 
 import pytest
 
-from recollect.domain.job import SUMMARY, Job, Preempted
+from recollect.domain.job import SUMMARY, Job
 from recollect.domain.model import Append, JsonObject, NewTurn, ThreadRef, Turn
 from recollect.errors import BackendDown
 from recollect.infra.journal.chats import SqlChatStore
@@ -20,9 +19,8 @@ from recollect.service.chat.followups import (
 from recollect.service.models.backend_priority import Gate
 from recollect.service.models.background import Answer, ChatPrefix
 from tests.contract.journals import Journal
-from tests.eventually import eventually
 from tests.fakes import START, FakeBackend
-from tests.standins.background import answering, model_on, saying, silent
+from tests.standins.background import answering, model_on, saying
 
 JOB = Job(1, SUMMARY, "lane", "default", "me", "t1", {"epoch": 2, "cut": 7, "places": [3, 4, 5, 6]})
 TEXT = "Ann moves to Porto on 1 June."
@@ -126,16 +124,6 @@ async def test_without_a_model_nothing_is_summed_up(journal: Journal, store: Sql
     assert await kept(journal) == []
 
 
-async def test_a_summary_makes_way_for_a_chat(journal: Journal, store: SqlChatStore) -> None:
-    backend, gate = silent(), Gate()
-    work = asyncio.create_task(summariser(journal, store, backend, gate).handle(JOB))
-    await eventually(lambda: backend.in_flight)
-    async with gate.chat(backend, "another thread"):
-        with pytest.raises(Preempted):
-            await work
-    assert await kept(journal) == []
-
-
 async def test_what_was_forgotten_meanwhile_is_not_summed_up(journal: Journal, store: SqlChatStore) -> None:
     await journal.delete("t1")
     backend = answering(saying(TEXT))
@@ -145,14 +133,6 @@ async def test_what_was_forgotten_meanwhile_is_not_summed_up(journal: Journal, s
 
 def said(text: str, **changes: object) -> Turn:
     return replace(Turn("t-1", "m1", "user", "ann", text, START), **changes)  # type: ignore[arg-type]
-
-
-def test_the_digest_tells_of_an_edit_and_of_a_turn_that_is_gone() -> None:
-    turns = [said("a"), said("b", turn_id="t-2", message_id="m2")]
-    digest = digest_of_turns(turns)
-    assert digest_of_turns(list(turns)) == digest
-    assert digest_of_turns([said("A"), turns[1]]) != digest
-    assert digest_of_turns(turns[:1]) != digest
 
 
 def test_a_prompt_of_its_own_is_bounded_and_cuts_long_turns_before_short_ones() -> None:

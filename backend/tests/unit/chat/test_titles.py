@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from recollect.domain.job import TITLE, Job, Preempted
+from recollect.domain.job import TITLE, Job
 from recollect.domain.model import Append, NewTurn, Thread, Turn
-from recollect.errors import BackendDown, NotFound
+from recollect.errors import BackendDown
 from recollect.service.chat.followups import (
     MAX_TITLE,
     Titles,
@@ -107,29 +107,6 @@ async def test_a_title_that_a_person_gives_while_the_model_thinks_stays(journal:
     backend.release(100)
     await work
     assert await title_of(journal) == "My journey"
-
-
-async def test_a_title_waits_for_the_chat_and_is_given_after_it(journal: Journal) -> None:
-    await talk(journal)
-    backend, gate = silent(), Gate()
-    backend.answer = saying('{"title": "Trains"}')
-    work = asyncio.create_task(titles(journal, backend, gate).handle(JOB))
-    await eventually(lambda: backend.in_flight)
-    async with gate.chat(backend, "another thread"):
-        with pytest.raises(Preempted):
-            await work
-    assert await title_of(journal) is None
-    backend.pace = None
-    await titles(journal, backend, gate).handle(JOB)
-    assert await title_of(journal) == "Trains"
-
-
-async def test_what_was_forgotten_meanwhile_gives_no_title(journal: Journal) -> None:
-    await talk(journal)
-    await journal.delete("t1")
-    await titles(journal, titled("Trains")).handle(JOB)
-    with pytest.raises(NotFound):
-        await journal.delete("t1")
 
 
 # Answers
