@@ -48,7 +48,6 @@ _relative = re.compile(
     """,
     re.IGNORECASE | re.VERBOSE,
 )
-_on = re.compile(r"\bon\s(?:the\s)?$", re.IGNORECASE).search
 _verb_follows = re.compile(r"\s+(?:i|we|you|he|she|it|they|there|be|not|have)\b", re.IGNORECASE).match
 
 
@@ -109,8 +108,6 @@ def _phrases(plain: str, now: int) -> list[_Phrase]:
 def _absolute_phrases(query: str) -> Iterator[_Phrase]:
     for found in _absolute.finditer(query):
         spans = [] if _is_verb(found, query) else _absolute_spans(found)
-        if _on(query, max(0, found.start() - 8), found.start()):
-            spans = [replace(span, is_meant=span.is_meant or span.day is not None) for span in spans]
         if spans:
             yield _Phrase(found.start(), found.end(), tuple(spans))
 

@@ -40,14 +40,6 @@ def brought(corpus: Corpus, view: View, values: Floats, holds: Floats) -> Floats
     return shifted
 
 
-def happened(corpus: Corpus, view: View, dates: Floats, holds: Floats) -> Floats:
-    """What a turn gets for the time that is asked about, where it tells of what happened then, whenever it was said."""
-    tells = view.is_entry & ~corpus.is_episode[: view.size] & (holds >= 0)
-    then = corpus.entry_sources(view).best_of_entries(np.where(tells, dates, np.float32(0)))
-    gained: Floats = np.where(view.is_entry, np.float32(0), np.maximum(then - dates, np.float32(0)))
-    return gained
-
-
 Succession = tuple[int, int]
 """The place of an entry, and that of the one that holds instead."""
 

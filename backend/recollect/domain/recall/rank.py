@@ -13,7 +13,6 @@ from recollect.domain.recall.entry_rank import (
     behind_facts,
     brought,
     ends_of_turns,
-    happened,
     lifted,
     preferred,
     successions,
@@ -52,18 +51,12 @@ class Weights:
     """The same, where a person talks to an assistant."""
     date: float = 0.2
     """Said on a day, in a month or in a year that the query names."""
-    meant: float = 0.8
-    """Said on a day or in a week that the query means, with a word of the query, or where nothing said then has one."""
-    meant_words: float = 1.2
-    """Added to that for the row that holds the most of the query's words, in part for the others."""
-    meant_alone: float = 0.5
-    """Said then, in other words than the query's."""
+    meant: float = 1.2
+    """Said on a day or in a week that the query means."""
     speaker: float = 0.2
     """Said by the one whom the query names."""
     speaker_of_past: float = 0.5
     """The same, where the query is about all that they have done."""
-    first_speaker: float = 0.1
-    """Said by the first of several whom the query names."""
     asking: float = -0.3
     """All of it a question, where people talk to each other."""
     user: float = 0.6
@@ -78,7 +71,8 @@ class Weights:
     reply: float = 0.3
     """What an assistant's reply inherits, where the query is about replies or wants a summary."""
     brought: float = 0.05
-    """How much of a fact's words and meaning goes to the turns it came from. Zero: nothing of it, nor its day."""
+    """How much of a fact's words and meaning goes to the turns it came from, and is taken from those of a fact that
+    holds no more."""
     fact: float = -0.5
     """A fact, a plan or a line of the profile: by itself it says less of where it belongs than its turns do."""
     held: float = 0.5
@@ -135,7 +129,7 @@ def score(
     relevance = _relevance(corpus, view, query, vector, weights, asking)
     parts = {
         **relevance,
-        **_dates(corpus, view, query, weights, relevance["words"]),
+        **_dates(corpus, view, query, weights),
         **_circumstances(corpus, view, query, weights),
         **_precedence(corpus, view, query, weights),
     }
@@ -155,10 +149,8 @@ def score(
             "pinned": np.float32(weights.pinned) * (corpus.pinned[: view.size] & (parts["words"] > 0)),
             "brought": brought(corpus, view, np.float32(weights.brought) * own, holds),
         }
-        if "date" in parts and weights.brought:
-            parts["happened"] = happened(corpus, view, parts["date"], holds)
-        for name in ("validity", "fact", "turns", "pinned", "brought", "happened"):
-            total += parts.get(name, np.float32(0))
+        for name in ("validity", "fact", "turns", "pinned", "brought"):
+            total += parts[name]
         parts["instead"], over = preferred(corpus, view, succeeded, query.words, own, holds, total)
         total += parts["instead"]
         stand_ins = told(corpus, view, own)
@@ -226,18 +218,13 @@ def _relevance(
     return parts
 
 
-def _dates(corpus: Corpus, view: View, query: Query, weights: Weights, words: Floats) -> dict[str, Floats]:
-    """When it was said, where the query names a time; the more so, the more of the query's words it holds."""
+def _dates(corpus: Corpus, view: View, query: Query, weights: Weights) -> dict[str, Floats]:
+    """When it was said, where the query names a time."""
     if not query.spans:
         return {}
     times = corpus.times[: view.size]
     on_date = np.float32(weights.date) * within(times, query.spans)
-    is_meant = within(times, _meant(query))
-    best = float((words * is_meant).max())
-    share = words / np.float32(best) if best else np.ones_like(words)
-    then = np.float32(weights.meant) + np.float32(weights.meant_words) * np.minimum(share, np.float32(1))
-    then = np.where(share > 0, then, np.float32(weights.meant_alone))
-    return {"date": np.maximum(on_date, then * is_meant)}
+    return {"date": np.maximum(on_date, np.float32(weights.meant) * within(times, _meant(query)))}
 
 
 def _asks_for_a_time_alone(corpus: Corpus, view: View, query: Query, words: Floats) -> bool:
@@ -253,9 +240,8 @@ def _circumstances(corpus: Corpus, view: View, query: Query, weights: Weights) -
     asking = np.float32(weights.asking) * np.where(people, corpus.question_share[:size], np.float32(0))
     parts: dict[str, Floats] = {"asking": asking}
     named = speakers_named(query.words, view.names)
-    if named:
-        alone = weights.speaker_of_past if query.about_a_past else weights.speaker
-        weight = np.float32(alone if len(named) == 1 else weights.first_speaker)
+    if len(named) == 1:
+        weight = np.float32(weights.speaker_of_past if query.about_a_past else weights.speaker)
         parts["speaker"] = weight * (corpus.senders[:size] == corpus.sender_codes[named[0]])
     return parts
 

@@ -34,7 +34,7 @@ def relevant(ranked: Ranked, hits: Sequence[Hit], vector: Vectors | None) -> lis
 
 
 def _is_about(ranked: Ranked, hit: Hit, weights: dict[str, float], vector: Vectors | None) -> bool:
-    if hit.why.get("date", 0) > 0 or hit.why.get("happened", 0) > 0:
+    if hit.why.get("date", 0) > 0:
         return True
     corpus, view = ranked.corpus, ranked.view
     for place in hit.places:

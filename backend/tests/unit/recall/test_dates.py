@@ -129,7 +129,6 @@ def test_a_relative_time_is_told_from_the_moment_of_asking(query: str, first: st
         ("the meeting 3 weeks ago", "the meeting"),
         ("the meeting 2023-05-08", "the meeting"),
         ("2023年5月8日的会议", "的会议"),
-        ("the meeting on 8 May", "the meeting on"),
         ("how many scenes by 8 May", "how many scenes by 8 May"),
         ("the meeting in May 2023", "the meeting in May 2023"),
     ],

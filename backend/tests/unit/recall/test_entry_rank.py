@@ -48,32 +48,6 @@ def test_without_its_weight_nothing_is_brought() -> None:
         )
 
 
-def told_later(**changes: object) -> tuple[IndexRow, ...]:
-    """Said the day after it happened."""
-    walk = replace(remembered("fa-2", "Ann walked to the castle.", "t1:1"), timestamp=T0 - DAY, **changes)  # type: ignore[arg-type]
-    return (*TALK, walk)
-
-
-def dated(question: str) -> str:
-    return f"{question} {datetime.fromtimestamp((T0 - DAY) / 1000, UTC):%d %B %Y}?"
-
-
-def test_a_turn_that_tells_what_happened_on_the_day_asked_about_counts_as_of_that_day() -> None:
-    asked, rows = dated("Where did Ann walk on"), told_later()
-    assert total(rows, asked, "t1:1") > total(TALK, asked, "t1:1") + 0.5
-    corpus = corpus_of(rows)
-    scores = scores_of(corpus, asked)
-    assert scores.why(corpus.places["t1:1"])["happened"] > 0.5
-    assert not [row for row in rows[1:] if "happened" in scores.why(corpus.places[row.row_id])]
-
-
-@pytest.mark.parametrize("changes", [{"until": T0 - DAY}, {"type": EPISODES}])
-def test_what_never_held_and_what_only_retells_bring_no_day(changes: dict[str, object]) -> None:
-    corpus = corpus_of(told_later(**changes))
-    asked = dated("Where did Ann walk on")
-    assert "happened" not in scores_of(corpus, asked).why(corpus.places["t1:1"])
-
-
 _entries = st.lists(
     st.builds(
         lambda number, text, turn: remembered(f"fa-{number}", text, turn),
