@@ -78,8 +78,9 @@ from recollect.service.vault.images import Images
 from recollect.service.vault.index_notes import IndexNotes
 from recollect.service.vault.notes import Notes
 from recollect.service.vault.people_files import PeopleFiles
+from recollect.service.vault.reader import EditReports
 from recollect.service.vault.sweep import VaultSweep
-from recollect.service.vault.transcripts import EditReports, Transcriber
+from recollect.service.vault.transcripts import Transcriber
 from recollect.service.verify import Verifier, entry_problems
 from recollect.service.webhooks import Webhooks, patience
 from recollect.settings import Settings
@@ -243,7 +244,14 @@ class Assembly:
             self._after_a_person,
             self.memory_locks,
         )
-        self.entry_files = EntryFiles(taker, self.notes, self._entry_files_changed)
+        self.entry_files = EntryFiles(
+            self.entry_file_store,
+            self.vault,
+            self.transcriber.reports,
+            taker,
+            self.notes,
+            self._entry_files_changed,
+        )
         self.entries = Entries(
             self.entry_store,
             self.THREADS,

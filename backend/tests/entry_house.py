@@ -14,7 +14,7 @@ from recollect.infra.journal.entry_files import SqlEntryFileStore
 from recollect.infra.journal.jobs import SqlJobStore
 from recollect.service.vault.entry_edits import EntryTaker
 from recollect.service.vault.entry_files import EntryFiles
-from recollect.service.vault.transcripts import EditReports
+from recollect.service.vault.reader import EditReports
 from recollect.service.verify import entry_problems
 from tests.contract.journals import Journal
 from tests.fakes import START
@@ -54,7 +54,7 @@ class House:
         self.changed: list[set[str]] = []
         self.notes = journal.notes
         taker = EntryTaker(self.store, self.entries, vault, self.reports, self.clock)
-        self.files = EntryFiles(taker, self.notes, self.changed.append)
+        self.files = EntryFiles(self.store, vault, self.reports, taker, self.notes, self.changed.append)
 
     async def put(self, *known: KnownEntry, work: bool = True) -> None:
         await self.entries.apply(EntryChange("default", ANN, "extraction", "read", known))

@@ -14,7 +14,7 @@ from recollect.infra.journal.files import SqlNoteStore
 from recollect.infra.vault import Vault
 from recollect.service.vault.entry_edits import EntryTaker
 from recollect.service.vault.entry_files import EntryFiles
-from recollect.service.vault.transcripts import EditReports
+from recollect.service.vault.reader import EditReports
 
 OWNER = "default/users/ann"
 START = 1_778_248_980_000
@@ -42,10 +42,9 @@ async def write(home: Path, fail_point: str | None) -> None:
     await database.open()
     await vault.open(expected=False)
     entries = SqlEntryStore(database, clock=lambda: START)
-    taker = EntryTaker(
-        SqlEntryFileStore(database, clock=lambda: START), entries, vault, EditReports(), lambda: START
-    )
-    files = EntryFiles(taker, SqlNoteStore(database))
+    store, reports = SqlEntryFileStore(database, clock=lambda: START), EditReports()
+    taker = EntryTaker(store, entries, vault, reports, lambda: START)
+    files = EntryFiles(store, vault, reports, taker, SqlNoteStore(database))
     for step in range(STEPS):
         if await entries.get("default", f"fa-{step}-1-1") is None:
             await entries.apply(changes(step))

@@ -103,14 +103,9 @@ def vault_lane(thread_key: str) -> str:
     return f"vault:{thread_key}"
 
 
-def people_lane(path: str) -> str:
-    """The lane in which one file of presets or preferences is written and imported."""
-    return f"people:{path}"
-
-
-def entries_lane(path: str) -> str:
-    """The lane in which one file of entries is written and imported."""
-    return f"entries:{path}"
+def file_lane(kind: str, path: str) -> str:
+    """The lane in which one file is written and imported, by the kind of its jobs."""
+    return f"{kind}:{path}"
 
 
 def webhook_lane(webhook_id: str) -> str:

@@ -23,7 +23,6 @@ from recollect.domain.markdown.sections import quote, unquote
 from recollect.domain.paths import file_name
 from recollect.domain.prompt import is_time_zone
 from recollect.domain.sources import KINDS
-from recollect.domain.vault_file import WrittenFile
 from recollect.errors import InvalidInput
 
 PRESET = "preset"
@@ -318,25 +317,6 @@ def _yes_or_no(mapping: Mapping[str, Any], key: str) -> bool:
 
 PEOPLE_BYTES = 4_000_000
 """A longer file is no preset."""
-
-
-@dataclass(frozen=True, slots=True)
-class PeopleFile(WrittenFile):
-    """One such file, as the journal knows it."""
-
-    path: str
-    holds: Preset | Preferences | None
-    """The current value; None: deleted, and the file must still be removed."""
-    revision: int
-    """Counts the changes of what is in force."""
-    written: int = 0
-    """The revision that the file holds."""
-    digest: str | None = None
-    writing: str | None = None
-
-    @property
-    def is_written(self) -> bool:
-        return self.written == self.revision
 
 
 def render_people_file(holds: Preset | Preferences) -> str:

@@ -165,6 +165,39 @@ class WrittenFile:
 
 
 @dataclass(frozen=True, slots=True)
+class KnownFile:
+    """A file of the vault as the journal knows it."""
+
+    path: str
+    kind: str
+    space: str
+    owner: str
+    """The folder of the owner, or of the presets."""
+    revision: int
+    """Counts the changes of what it should hold."""
+    written: int = 0
+    """The revision that it holds."""
+    digest: str | None = None
+    """SHA-256 of the file as it was last written or imported; None before the first time."""
+    announced: str | None = None
+    """SHA-256 of all that may have been put in place since, with spaces between: writes that a kill interrupted."""
+
+    @property
+    def is_written(self) -> bool:
+        return self.written == self.revision
+
+    @property
+    def digests(self) -> frozenset[str]:
+        """Of all versions that we may have written, or have imported."""
+        return frozenset([*([self.digest] if self.digest else []), *(self.announced or "").split()])
+
+    def announcing(self, digest: str) -> str:
+        """`announced` with one more digest, the newest ones only."""
+        announced = [*(known for known in (self.announced or "").split() if known != digest), digest]
+        return " ".join(announced[-_MOST_ANNOUNCED:])
+
+
+@dataclass(frozen=True, slots=True)
 class StoredPart(WrittenFile):
     """One part of a transcript as it was last written, or is about to be."""
 

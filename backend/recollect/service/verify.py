@@ -4,13 +4,12 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 
-from recollect.domain.entries.entry import EntryFileState
 from recollect.domain.identity import text_digest
 from recollect.domain.markdown.entry_document import read_document
 from recollect.domain.markdown.transcript import is_rendered
 from recollect.domain.model import Coverage, Thread, TranscriptPart
 from recollect.domain.paths import ENTRY_FILE_BYTES, is_entry_path, transcript_path
-from recollect.domain.vault_file import StoredPart, TranscriptState
+from recollect.domain.vault_file import KnownFile, StoredPart, TranscriptState
 from recollect.errors import StorageUnavailable
 from recollect.infra.journal.coverage import SqlCoverage
 from recollect.infra.journal.entry_files import SqlEntryFileStore
@@ -214,7 +213,7 @@ async def _problem(store: SqlEntryFileStore, vault: Vault, path: str) -> str | N
     return problem
 
 
-async def _difference(store: SqlEntryFileStore, vault: Vault, file: EntryFileState) -> str | None:
+async def _difference(store: SqlEntryFileStore, vault: Vault, file: KnownFile) -> str | None:
     path = file.path
     found = await vault.look(path, ENTRY_FILE_BYTES)
     if found is None:

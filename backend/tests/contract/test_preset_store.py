@@ -5,7 +5,8 @@ from dataclasses import replace
 import pytest
 
 from recollect.domain.job import PEOPLE
-from recollect.domain.people import PeopleFile, Preferences, Preset
+from recollect.domain.people import Preferences, Preset
+from recollect.domain.vault_file import KnownFile
 from tests.contract.journals import Journal
 from tests.fakes import START
 
@@ -27,7 +28,7 @@ class People:
         """The file is written as what is in force now."""
         file = await self.store.file(path)
         assert file is not None
-        await self.store.record(path, file.revision, digest)
+        await self.store.record(file, digest)
 
 
 @pytest.fixture
@@ -56,7 +57,8 @@ async def test_the_file_of_what_changed_is_to_be_written(people: People) -> None
     await people.put(PIRATE)
     (job,) = await people.jobs()
     assert (job.kind, job.space, job.payload, job.run_at) == (PEOPLE, "default", {"path": PATH}, START)
-    assert await people.store.file(PATH) == PeopleFile(PATH, PIRATE, revision=1)
+    assert await people.store.file(PATH) == KnownFile(PATH, PEOPLE, "default", "default/presets", revision=1)
+    assert await people.store.holds(PATH) == PIRATE
 
 
 async def test_what_is_put_as_it_is_already_is_no_change(people: People) -> None:
@@ -77,7 +79,9 @@ async def test_files_of_one_preset_share_a_lane_and_others_do_not(people: People
 async def test_a_file_that_was_written_before_the_last_change_has_yet_to_be_written(people: People) -> None:
     await people.put(PIRATE)
     await people.put(replace(PIRATE, persona=None))
-    await people.store.record(PATH, 1, "d1")
+    file = await people.store.file(PATH)
+    assert file is not None
+    await people.store.record(replace(file, revision=1), "d1")
     file = await people.store.file(PATH)
     assert file is not None
     assert not file.is_written
@@ -89,7 +93,7 @@ async def test_what_was_made_again_meanwhile_stays_when_the_old_file_is_removed(
     await people.store.delete_preset("default", "pirate")
     await people.put(PIRATE)
     await people.store.removed(PATH)
-    assert await people.store.file(PATH) == PeopleFile(PATH, PIRATE, 3)
+    assert await people.store.file(PATH) == KnownFile(PATH, PEOPLE, "default", "default/presets", revision=3)
 
 
 async def test_a_file_that_a_person_made_may_lie_under_any_name(people: People) -> None:

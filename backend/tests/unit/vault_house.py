@@ -8,9 +8,9 @@ from recollect.failpoints import FailPoints
 from recollect.infra.job_engine import Handler
 from recollect.infra.vault import Vault
 from recollect.service.forget.purge import ThreadPurger
-from recollect.service.vault.reader import FileFollower
+from recollect.service.vault.reader import EditReports, FileFollower
 from recollect.service.vault.sweep import VaultSweep
-from recollect.service.vault.transcripts import EditReports, Transcriber
+from recollect.service.vault.transcripts import Transcriber
 from recollect.service.verify import Verifier
 from tests.contract.journals import Journal
 from tests.fakes import START

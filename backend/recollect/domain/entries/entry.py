@@ -15,7 +15,6 @@ from recollect.domain.job import JobSpec
 from recollect.domain.markdown.front_matter import read_time
 from recollect.domain.model import Entry, JsonObject, ThreadRef
 from recollect.domain.recall.words import words_in
-from recollect.domain.vault_file import WrittenFile
 
 EPISODES = "episodes"
 FACTS = "facts"
@@ -243,26 +242,6 @@ def is_agents(owner: str) -> bool:
 def owner_words(owner: str) -> str:
     """The owner within the space, as entry files name them: `users/ann`."""
     return owner.partition("/")[2]
-
-
-@dataclass(frozen=True, slots=True)
-class EntryFileState(WrittenFile):
-    """One file of entries."""
-
-    path: str
-    space: str
-    owner: str
-    """The owner's folder in the vault."""
-    revision: int
-    """Counts the changes of what it should hold."""
-    written: int = 0
-    """The revision that it holds."""
-    digest: str | None = None
-    writing: str | None = None
-
-    @property
-    def is_written(self) -> bool:
-        return self.written == self.revision
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,7 +29,7 @@ from recollect.domain.forgetting import (
     settle_job,
 )
 from recollect.domain.identity import thread_key, turn_number
-from recollect.domain.job import DELETIONS, TRANSCRIBE, JobSpec, entries_lane, vault_lane
+from recollect.domain.job import DELETIONS, ENTRIES, TRANSCRIBE, JobSpec, file_lane, vault_lane
 from recollect.domain.model import JsonObject, ThreadRef
 from recollect.domain.paths import is_entry_path
 from recollect.domain.webhook import FORGOTTEN, MEMORY_MADE
@@ -48,7 +48,6 @@ from recollect.infra.journal.entry_rows import (
     stored_entry,
     version_of,
 )
-from recollect.infra.journal.file_versions import add_to_ledger, retire_files
 from recollect.infra.journal.prompts import end_quoting_epochs
 from recollect.infra.journal.rows import (
     THREAD_PK,
@@ -58,6 +57,7 @@ from recollect.infra.journal.rows import (
     queue_jobs,
     thread_columns,
 )
+from recollect.infra.journal.vault_files import add_to_ledger, file_job, forget_file, touch
 from recollect.infra.journal.webhooks import announce, has_webhooks
 
 ADD_HISTORY = """
@@ -74,11 +74,6 @@ WHERE e.space = ? AND e.owner = ? AND e.kind IN ('profile', 'skills') AND h.pk I
 CELL_OF_TURN = f"""
 SELECT m.memcell_id, t.role, t.timestamp FROM turns t JOIN memcell_turns mt ON mt.turn_pk = t.pk JOIN memcell m ON m.pk = mt.memcell_pk
 WHERE t.thread_pk = {THREAD_PK} AND t.position = ?"""
-
-# The index goes by revisions. They begin at the time, so that a file that is made again repeats none of its earlier ones.
-TOUCH = """
-INSERT INTO entry_files (path, space, owner, revision) VALUES (?, ?, ?, ?)
-ON CONFLICT (path) DO UPDATE SET revision = max(revision + 1, excluded.revision)"""
 
 UNTRANSCRIBE = f"UPDATE memcell SET transcribed = 0 WHERE thread_pk = {THREAD_PK} AND memcell_id = ?"
 
@@ -272,7 +267,8 @@ class EntryWriter:
             drop_leaving(self.connection, path, [known.entry_id])
         if path not in self._touched:
             self._touched.add(path)
-            self.connection.run(TOUCH, (path, known.space, known.owner, self.now))
+            # The index goes by revisions. They begin at the time: a file that is made again repeats none of its earlier ones.
+            touch(self.connection, ENTRIES, path, known.space, known.owner, self.now)
 
     def _relink(self, known: KnownEntry) -> None:
         """The transcript of the memcell that it was made of links to it."""
@@ -295,7 +291,7 @@ class EntryWriter:
         thread = next((receipt.thread for receipt in self.change.receipts), None)
         due = queue_entry_jobs(self.connection, space, thread, self.change.extra_jobs, self.now)
         jobs = [
-            places.file_job(space, path, self.now + self.delays.get(path, 0))
+            file_job(ENTRIES, space, path, self.now + self.delays.get(path, 0))
             for path in sorted(self._touched)
         ]
         if self.change.deletions or (self.change.keep_deleted and self.change.remove):
@@ -345,7 +341,9 @@ class EntryWriter:
 def deletions_job(space: str, owner: str, now: int) -> NewJob:
     """The job that writes down which of an owner's entries were deleted."""
     payload = json.dumps({"owner": owner}, ensure_ascii=False)
-    return NewJob(DELETIONS, entries_lane(deletions_path(owner)), space, None, now, payload, owner=owner)
+    return NewJob(
+        DELETIONS, file_lane(ENTRIES, deletions_path(owner)), space, None, now, payload, owner=owner
+    )
 
 
 def record_deletions(connection: Connection, space: str, owner: str, deletions: Sequence[Deletion]) -> None:
@@ -362,20 +360,20 @@ def deletion_row(space: str, owner: str, deletion: Deletion) -> tuple[object, ..
 
 def forget_entries_of(connection: Connection, space: str, owner: str) -> None:
     """Everything that is known of an owner's entries, and the work on them; their files are the caller's to remove."""
-    paths = [path for (path,) in connection.all("SELECT path FROM entry_files WHERE owner = ?", (owner,))]
+    held = "SELECT path FROM vault_files WHERE owner = ? AND kind = ?"
+    paths = [path for (path,) in connection.all(held, (owner, ENTRIES))]
     for path in paths:
-        forget_file(connection, path)
+        forget_entry_file(connection, path)
     for table in ("entries", "buried_entries"):
         connection.run(f"DELETE FROM {table} WHERE space = ? AND owner = ?", (space, owner))
     connection.run("DELETE FROM strategy_counts WHERE owner = ?", (owner,))
     connection.run("DELETE FROM jobs WHERE owner = ? AND state != 'running'", (owner,))
 
 
-def forget_file(connection: Connection, path: str) -> None:
-    """Nothing is known of a file any longer, but that none of its versions may come back."""
-    retire_files(connection, [path])
+def forget_entry_file(connection: Connection, path: str) -> None:
+    """As `forget_file`, and of the sections that had to go from it."""
+    forget_file(connection, path)
     connection.run("DELETE FROM leaving_entries WHERE path = ?", (path,))
-    connection.run("DELETE FROM entry_files WHERE path = ?", (path,))
 
 
 def drop_leaving(connection: Connection, path: str, gone: Collection[str]) -> None:

@@ -3,48 +3,54 @@
 import json
 import re
 from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
 
 from recollect.domain.entries.entry import (
     BY_HAND,
     FROM_CASES,
     Actor,
     EntryChange,
-    EntryFileState,
     FiledEntry,
     PastSkill,
     SeenSkill,
 )
 from recollect.domain.identity import key_within_user, text_digest, turn_number
-from recollect.domain.job import ENTRIES, entries_lane
+from recollect.domain.job import ENTRIES, file_lane
 from recollect.domain.model import ThreadRef
 from recollect.domain.paths import file_name
 from recollect.infra.journal.connector import Connection, Row
 from recollect.infra.journal.database import Database, read_transaction, write_transaction
-from recollect.infra.journal.entry_changes import TOUCH, EntryWriter, drop_leaving, forget_file
-from recollect.infra.journal.entry_rows import FILE_COLUMNS, SELECT_ENTRIES, file_job, known_of
-from recollect.infra.journal.file_versions import FileVersions, record_version, retire_files
-from recollect.infra.journal.jobs import QueueingStore
+from recollect.infra.journal.entry_changes import EntryWriter, drop_leaving, forget_entry_file
+from recollect.infra.journal.entry_rows import SELECT_ENTRIES, known_of
 from recollect.infra.journal.prompts import end_quoting_epochs
-from recollect.infra.journal.rows import made, queue_jobs
+from recollect.infra.journal.rows import queue_jobs
+from recollect.infra.journal.vault_files import (
+    FileVersions,
+    SqlVaultFiles,
+    file_job,
+    import_version,
+    record_version,
+    retire_files,
+    settle,
+    touch,
+    unwrite,
+)
 
-TAKEN_IN = """
-INSERT INTO entry_files (path, space, owner, written, digest) VALUES (?, ?, ?, 1, ?)
-ON CONFLICT (path) DO UPDATE SET digest = excluded.digest, writing = NULL RETURNING revision, written"""
 
-UNWRITTEN = "UPDATE entry_files SET written = 0, digest = NULL, writing = NULL WHERE path = ?"
+@dataclass(frozen=True, slots=True)
+class FileParts:
+    """What a file of entries is made of."""
+
+    sections: Mapping[str, str]
+    """By their ids: the digests of the sections that are new in it."""
+    gone: Collection[str] = ()
+    """The ids of entries whose sections go from it."""
 
 
-class SqlEntryFileStore(QueueingStore, FileVersions):
-    """Every call is one transaction. A file that has to be written has a job that does it."""
+class SqlEntryFileStore(SqlVaultFiles):
+    """Files of entries, what each should hold, and which owners and threads their paths name."""
 
-    async def file(self, path: str) -> EntryFileState | None:
-        found = await self._database.one(f"SELECT {FILE_COLUMNS} FROM entry_files WHERE path = ?", (path,))
-        return None if found is None else made(EntryFileState, found)
-
-    async def files(self) -> list[EntryFileState]:
-        """Every one, by path."""
-        found = await self._database.read(f"SELECT {FILE_COLUMNS} FROM entry_files ORDER BY path")
-        return [made(EntryFileState, row) for row in found]
+    kind = ENTRIES
 
     async def entries_in(self, path: str) -> list[FiledEntry]:
         """The entries that belong in a file, oldest first."""
@@ -71,40 +77,28 @@ class SqlEntryFileStore(QueueingStore, FileVersions):
         found = await self._database.read("SELECT entry_id FROM leaving_entries WHERE path = ?", (path,))
         return frozenset(row["entry_id"] for row in found)
 
-    @write_transaction
-    def announce(self, connection: Connection, path: str, writing: str, filing: Mapping[str, str]) -> None:
-        """Called before a file is written: after a crash, the new file is recognised as ours."""
-        record_version(connection, path, writing.rsplit(maxsplit=1)[-1])
-        connection.run("UPDATE entry_files SET writing = ? WHERE path = ?", (writing, path))
+    def _announced(self, connection: Connection, path: str, parts: FileParts) -> None:
         connection.many(
             "UPDATE entries SET filing = ? WHERE path = ? AND entry_id = ?",
-            [(digest, path, entry_id) for entry_id, digest in filing.items()],
+            [(digest, path, entry_id) for entry_id, digest in parts.sections.items()],
         )
 
-    @write_transaction
-    def record(
-        self, connection: Connection, path: str, revision: int, digest: str, gone: Collection[str]
-    ) -> None:
-        """Record that the file was written. Changes made since it was rendered stay marked as unwritten."""
-        connection.run(
-            "UPDATE entry_files SET written = ?, digest = ?, writing = NULL WHERE path = ?",
-            (revision, digest, path),
-        )
+    def _recorded(self, connection: Connection, path: str, parts: FileParts) -> None:
         connection.run(
             "UPDATE entries SET filed = filing, filing = NULL WHERE path = ? AND filing IS NOT NULL",
             (path,),
         )
-        drop_leaving(connection, path, gone)
+        drop_leaving(connection, path, parts.gone)
 
-    @write_transaction
-    def removed(self, connection: Connection, path: str) -> bool:
-        """The file is gone: delete its row. False if entries belong in it: then it is marked to be written again."""
-        held = connection.one("SELECT 1 FROM entries WHERE path = ? LIMIT 1", (path,))
-        if held is None:
-            forget_file(connection, path)
-        else:
-            _unwrite(connection, path)
-        return held is None
+    def _is_empty(self, connection: Connection, path: str) -> bool:
+        return connection.one("SELECT 1 FROM entries WHERE path = ? LIMIT 1", (path,)) is None
+
+    def _forget(self, connection: Connection, path: str) -> None:
+        forget_entry_file(connection, path)
+
+    def _unwrite(self, connection: Connection, path: str) -> None:
+        unwrite(connection, path)
+        connection.run("UPDATE entries SET filed = NULL, filing = NULL WHERE path = ?", (path,))
 
     async def record_edits(
         self,
@@ -125,7 +119,7 @@ class SqlEntryFileStore(QueueingStore, FileVersions):
 
         def record_edits(connection: Connection) -> tuple[set[str], int | None]:
             now = self._clock()
-            before = connection.one("SELECT revision FROM entry_files WHERE path = ?", (path,))
+            before = connection.one("SELECT revision FROM vault_files WHERE path = ?", (path,))
             writer = EntryWriter(connection, change, now, {path: delay_ms})
             due = writer.apply()
             if leaving:
@@ -133,8 +127,8 @@ class SqlEntryFileStore(QueueingStore, FileVersions):
                     "INSERT OR IGNORE INTO leaving_entries (path, entry_id) VALUES (?, ?)",
                     [(path, entry_id) for entry_id in leaving],
                 )
-                connection.run(TOUCH, (path, change.space, change.owner, now))
-            ((revision, written),) = connection.all(TAKEN_IN, (path, change.space, change.owner, digest))
+                touch(connection, ENTRIES, path, change.space, change.owner, now)
+            revision, written = import_version(connection, ENTRIES, path, change.space, change.owner, digest)
             record_version(connection, path, digest)
             connection.many(
                 "UPDATE entries SET filed = ?, filing = NULL WHERE path = ? AND entry_id = ?",
@@ -143,27 +137,11 @@ class SqlEntryFileStore(QueueingStore, FileVersions):
             if settled_at is not None and settled_at == (0 if before is None else before[0]):
                 _settle(connection, path)
             elif revision != written:
-                later = queue_jobs(connection, [file_job(change.space, path, now + delay_ms)], now)
+                later = queue_jobs(connection, [file_job(ENTRIES, change.space, path, now + delay_ms)], now)
                 due = later if due is None else min(due, later)
             return writer.changed, due
 
         self._on_entries(change.owner, await self._change(record_edits))
-
-    async def write_again(self, path: str) -> None:
-        """Mark a file that was removed or emptied as unwritten, so that it is restored."""
-        await self._database.write(lambda connection: _unwrite(connection, path))
-        await self.queue(path)
-
-    async def queue(self, path: str, *, delay_ms: int = 0, **about: str) -> None:
-        """Have a file settled, in turn with all else that is done to it. What it is `about` is in the job."""
-        now = self._clock()
-
-        def queue(connection: Connection) -> int:
-            row = connection.one("SELECT space FROM entry_files WHERE path = ?", (path,))
-            space = path.partition("/")[0] if row is None else row[0]
-            return queue_jobs(connection, [file_job(space, path, now + delay_ms, **about)], now)
-
-        await self._queue(queue)
 
     async def space_of(self, owner: str) -> str | None:
         """The space of an owner's folder; None: no known owner has that folder."""
@@ -171,7 +149,7 @@ class SqlEntryFileStore(QueueingStore, FileVersions):
         if file_name(folder) == folder:
             return folder
         found = await self._database.read(
-            "SELECT space FROM entry_files WHERE owner = ? UNION SELECT DISTINCT space FROM threads", (owner,)
+            "SELECT space FROM vault_files WHERE owner = ? UNION SELECT DISTINCT space FROM threads", (owner,)
         )
         return next((row["space"] for row in found if file_name(row["space"]) == folder), None)
 
@@ -207,17 +185,12 @@ def _filed(row: Row) -> FiledEntry:
 
 
 def _settle(connection: Connection, path: str) -> None:
-    connection.run("UPDATE entry_files SET written = revision WHERE path = ?", (path,))
+    settle(connection, path)
     connection.run("DELETE FROM leaving_entries WHERE path = ?", (path,))
     connection.run(
         "DELETE FROM jobs WHERE lane = ? AND kind = ? AND dedupe = '' AND state = 'queued'",
-        (entries_lane(path), ENTRIES),
+        (file_lane(ENTRIES, path), ENTRIES),
     )
-
-
-def _unwrite(connection: Connection, path: str) -> None:
-    connection.run(UNWRITTEN, (path,))
-    connection.run("UPDATE entries SET filed = NULL, filing = NULL WHERE path = ?", (path,))
 
 
 _MOST_VERSIONS = 50

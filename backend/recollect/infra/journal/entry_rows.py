@@ -16,10 +16,10 @@ from recollect.domain.entries.entry import (
     text_key,
 )
 from recollect.domain.identity import thread_key, turn_id, turn_number
-from recollect.domain.job import ENTRIES, JobSpec, entries_lane
+from recollect.domain.job import JobSpec
 from recollect.domain.markdown.entry_file import render_entry
 from recollect.domain.model import Entry, JsonObject, ThreadRef
-from recollect.domain.paths import PART_BYTES, day_of_path, entry_day, entry_path, owner_of_path
+from recollect.domain.paths import PART_BYTES, day_of_path, entry_day, entry_path
 from recollect.domain.strategy import CAUSES, HELD, own_lane
 from recollect.infra.journal.connector import Connection, Row
 from recollect.infra.journal.rows import (
@@ -39,8 +39,6 @@ e.cell, e.strategy, e.revision, e.filed, e.filing,
 (SELECT json_group_array(json_array(user_id, thread_id, turn)) FROM entry_sources WHERE entry_pk = e.pk) AS sources_json"""
 
 SELECT_ENTRIES = f"SELECT {ENTRY_COLUMNS} FROM entries e"
-
-FILE_COLUMNS = "path, space, owner, revision, written, digest, writing"
 
 _CHANGING = (
     "kind", "when_ms", "path", "title", "text", "links_json", "by", "extra_json", "category",
@@ -158,7 +156,7 @@ def new_place(connection: Connection, known: KnownEntry) -> str:
     path = entry_path(known.owner, known.kind, known.entry.when)
     if known.kind == PROFILE:
         return path
-    part, is_known = 2, "SELECT 1 FROM entry_files WHERE path = ?"
+    part, is_known = 2, "SELECT 1 FROM vault_files WHERE path = ?"
     while connection.one(
         is_known, (following := entry_path(known.owner, known.kind, known.entry.when, part),)
     ):
@@ -194,13 +192,6 @@ def with_own_heading(
         number += 1
         title = f"{known.entry.title} ({number})"
     return known if number == 1 else replace(known, entry=replace(known.entry, title=title))
-
-
-def file_job(space: str, path: str, run_at: int, **about: object) -> NewJob:
-    """The job that settles a file. `about` makes it a job of its own, beside one that just settles it."""
-    payload = json.dumps({"path": path, **about}, ensure_ascii=False)
-    dedupe = ":".join(f"{name}={value}" for name, value in about.items())
-    return NewJob(ENTRIES, entries_lane(path), space, None, run_at, payload, dedupe, owner_of_path(path))
 
 
 _MOST_CAUSES = 100

@@ -8,19 +8,13 @@ from typing import Any
 
 from recollect.domain.entries.links import LINKED_KINDS, entry_link
 from recollect.domain.identity import thread_key, turn_digest, turn_number
-from recollect.domain.job import TRANSCRIPT_EDITS, vault_lane
+from recollect.domain.job import ENTRIES, TRANSCRIPT_EDITS, vault_lane
 from recollect.domain.model import Memcell, Note, ThreadRef, Turn
 from recollect.domain.paths import owner_folder, transcript_path
 from recollect.domain.vault_file import KnownPart, PlacedTurn, StoredPart, TranscriptState
 from recollect.errors import Unavailable
 from recollect.infra.journal.connector import Connection
 from recollect.infra.journal.database import Database, read_transaction, write_transaction
-from recollect.infra.journal.file_versions import (
-    FileVersions,
-    allow_versions,
-    record_version,
-    retire_removed,
-)
 from recollect.infra.journal.rows import (
     FIRST_OPEN,
     IS_NAMED_THREAD,
@@ -36,6 +30,12 @@ from recollect.infra.journal.rows import (
     thread_of,
     thread_pk,
     turn_of,
+)
+from recollect.infra.journal.vault_files import (
+    FileVersions,
+    allow_versions,
+    record_version,
+    retire_removed,
 )
 
 _PARTS_AT_ONCE = 1000
@@ -317,7 +317,8 @@ class SqlNoteStore(FileVersions):
     def listed(self, connection: Connection, owner: str | None = None) -> list[tuple[str, str]]:
         """The notes and the files of entries that there should be, as (owner, path), in order; or those of an owner."""
         where, bound = ("", ()) if owner is None else (" WHERE owner = ?", (owner, owner))
-        sql = f"SELECT owner, path FROM notes{where} UNION SELECT owner, path FROM entry_files{where} ORDER BY 1, 2"
+        kind = f" {'AND' if where else 'WHERE'} kind = '{ENTRIES}'"
+        sql = f"SELECT owner, path FROM notes{where} UNION SELECT owner, path FROM vault_files{where}{kind} ORDER BY 1, 2"
         return [(owner, path) for owner, path in connection.all(sql, bound)]
 
     async def at(self, paths: Collection[str]) -> list[Note]:

@@ -28,7 +28,6 @@ from recollect.infra.journal.database import write_transaction
 from recollect.infra.journal.entries import forget_derived, keep_derived, remove_entries
 from recollect.infra.journal.entry_changes import forget_entries_of
 from recollect.infra.journal.entry_rows import SELECT_ENTRIES, known_of, queue_entry_jobs
-from recollect.infra.journal.file_versions import retire_files, retire_version
 from recollect.infra.journal.forgotten_turns import (
     FORGET_ANSWERS,
     add_tombstones,
@@ -47,6 +46,7 @@ from recollect.infra.journal.rows import (
     earliest,
     thread_columns,
 )
+from recollect.infra.journal.vault_files import retire_files, retire_version
 from recollect.infra.journal.webhooks import announce_of_user, drop_deliveries, load_webhooks
 
 

@@ -14,7 +14,7 @@ from recollect.infra.journal.connection import SqliteConnection
 from recollect.infra.journal.connector import Connection, Row
 from recollect.infra.journal.database import Database
 from recollect.infra.journal.entry_files import GONE_CASES
-from recollect.infra.journal.file_versions import FileVersions
+from recollect.infra.journal.vault_files import FileVersions
 
 _named = re.compile(r"\b([0-9a-f]{32}):t-([0-9]{1,18})\b").finditer
 _MOST_BYTES = 1 << 30

@@ -23,7 +23,6 @@ from recollect.errors import Conflict, NotFound
 from recollect.infra.journal.connector import Connection, Row
 from recollect.infra.journal.entries import forget_derived
 from recollect.infra.journal.entry_rows import queue_entry_jobs
-from recollect.infra.journal.file_versions import add_to_ledger
 from recollect.infra.journal.prompts import end_epochs, end_quoting_epochs
 from recollect.infra.journal.rows import (
     IS_THREAD,
@@ -32,6 +31,7 @@ from recollect.infra.journal.rows import (
     thread_columns,
     turn_of,
 )
+from recollect.infra.journal.vault_files import add_to_ledger
 from recollect.infra.journal.webhooks import announce_of_user
 
 _word = re.compile(r"\w+")

@@ -19,11 +19,11 @@ from recollect.infra.journal.connector import Connection
 from recollect.infra.journal.database import Database, write_transaction
 from recollect.infra.journal.entry_changes import ADD_DELETION, ADD_GONE_CASE, deletion_row
 from recollect.infra.journal.entry_rows import deletion_of
-from recollect.infra.journal.file_versions import FileVersions, record_version
 from recollect.infra.journal.forgotten_turns import ADD_TOMBSTONE
 from recollect.infra.journal.keys import ADD_KEY, CLOSE, key_row
 from recollect.infra.journal.rows import NewJob, insert_rows, queue_jobs
 from recollect.infra.journal.turns import INSERT_TURNS, insert_thread, turn_row
+from recollect.infra.journal.vault_files import FileVersions, record_version
 from recollect.infra.journal.webhooks import ADD_WEBHOOK, WEBHOOK_COLUMNS
 from recollect.infra.ledger import Ledger
 

@@ -88,17 +88,17 @@ _FILED = "f.revision || coalesce(' ' || n.digest, '')"
 def _sources(owners: str = "true") -> str:
     return f"""
 SELECT path, owner, digest, modified FROM notes n
-WHERE {owners} AND NOT EXISTS (SELECT 1 FROM entry_files f WHERE f.path = n.path)
+WHERE {owners} AND NOT EXISTS (SELECT 1 FROM vault_files f WHERE f.path = n.path AND f.kind = 'entries')
 UNION ALL
-SELECT f.path, f.owner, {_FILED}, coalesce(n.modified, 0) FROM entry_files f LEFT JOIN notes n ON n.path = f.path
-WHERE {owners.replace("n.", "f.")}"""
+SELECT f.path, f.owner, {_FILED}, coalesce(n.modified, 0) FROM vault_files f LEFT JOIN notes n ON n.path = f.path
+WHERE {owners.replace("n.", "f.")} AND f.kind = 'entries'"""
 
 
 OF_OWNER = _sources("n.owner = :owner")
 
 # The digest of what an indexed file `i` holds by now; NULL where it is gone.
 _HELD = f"""coalesce(
-    (SELECT {_FILED} FROM entry_files f LEFT JOIN notes n ON n.path = f.path WHERE f.path = i.path),
+    (SELECT {_FILED} FROM vault_files f LEFT JOIN notes n ON n.path = f.path WHERE f.path = i.path AND f.kind = 'entries'),
     (SELECT digest FROM notes n WHERE n.path = i.path)
 )"""
 

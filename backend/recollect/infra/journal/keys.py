@@ -8,8 +8,8 @@ from recollect.domain.forgetting import KEY_LINE
 from recollect.errors import NotFound
 from recollect.infra.journal.connector import Connection, Row
 from recollect.infra.journal.database import Database
-from recollect.infra.journal.file_versions import add_to_ledger
 from recollect.infra.journal.rows import made
+from recollect.infra.journal.vault_files import add_to_ledger
 
 KEY_COLUMNS = "key_id, space, user_id, name, created, revoked, expires, scopes, last_used, replaced_by"
 ADD_KEY = f"INSERT INTO api_keys (hash, {KEY_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"

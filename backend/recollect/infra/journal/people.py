@@ -5,19 +5,21 @@ from collections.abc import Callable
 from dataclasses import fields
 from typing import Any, TypeVar
 
-from recollect.domain.job import PEOPLE, people_lane
+from recollect.domain.job import PEOPLE, file_lane
 from recollect.domain.paths import preferences_path, preset_path
-from recollect.domain.people import PREFERENCES, PRESET, PeopleFile, Preferences, Preset, preset_key
-from recollect.infra.journal.connector import Connection, Row
+from recollect.domain.people import PREFERENCES, PRESET, Preferences, Preset, preset_key
+from recollect.infra.journal.connector import Connection
 from recollect.infra.journal.database import Database
-from recollect.infra.journal.file_versions import (
-    FileVersions,
-    record_version,
-    retire_files,
+from recollect.infra.journal.rows import dumped, queue_jobs
+from recollect.infra.journal.vault_files import (
+    SqlVaultFiles,
+    file_job,
+    forget_file,
+    import_version,
     retire_version,
+    settle,
+    touch,
 )
-from recollect.infra.journal.jobs import QueueingStore
-from recollect.infra.journal.rows import NewJob, dumped, made, queue_jobs
 
 Holds = Preset | Preferences
 T = TypeVar("T")
@@ -31,21 +33,17 @@ PRESETS = """
 SELECT value_json FROM people WHERE space = ? AND kind = ? AND key > ? AND value_json IS NOT NULL
 ORDER BY key LIMIT ?"""
 
-FILES = "SELECT space, kind, key, value_json, revision, path, written, digest, writing FROM people"
-
 ADD = "INSERT INTO people (space, kind, key, value_json, path) VALUES (?, ?, ?, ?, ?)"
 
-CHANGE = """
-UPDATE people SET value_json = ?, revision = revision + 1 WHERE space = ? AND kind = ? AND key = ? RETURNING path"""
+CHANGE = "UPDATE people SET value_json = ? WHERE space = ? AND kind = ? AND key = ? RETURNING path"
 
-HELD_BY_FILE = """
-UPDATE people SET path = ?, digest = ?, written = revision, writing = NULL WHERE space = ? AND kind = ? AND key = ?"""
-
-UNWRITTEN = "UPDATE people SET written = 0, digest = NULL, writing = NULL WHERE path = ?"
+HELD = "SELECT space, kind, key, value_json FROM people WHERE path = ? AND value_json IS NOT NULL"
 
 
-class SqlPresetStore(QueueingStore, FileVersions):
+class SqlPresetStore(SqlVaultFiles):
     """Reading costs one indexed read. A change is durable, with the job that writes its file, when it returns."""
+
+    kind = PEOPLE
 
     def __init__(
         self,
@@ -117,13 +115,13 @@ class SqlPresetStore(QueueingStore, FileVersions):
 
         def delete(connection: Connection) -> bool:
             row = connection.one(
-                "UPDATE people SET value_json = NULL, revision = revision + 1"
-                " WHERE space = ? AND kind = ? AND key = ? AND value_json IS NOT NULL RETURNING path, digest",
+                "UPDATE people SET value_json = NULL"
+                " WHERE space = ? AND kind = ? AND key = ? AND value_json IS NOT NULL RETURNING path",
                 (space, PRESET, key),
             )
             if row is not None:
-                retire_version(connection, *row)
-                _queue(connection, space, row[0], now)
+                retire_version(connection, row[0], _digest(connection, row[0]))
+                _touch(connection, space, row[0], now)
             return row is not None
 
         return await self._write(delete)
@@ -148,20 +146,22 @@ class SqlPresetStore(QueueingStore, FileVersions):
 
         def forget(connection: Connection) -> None:
             path = preferences_path(space, user_id)
-            sql = "DELETE FROM people WHERE path = ? RETURNING path, digest"
-            for row in connection.all(sql, (path,)):
-                retire_version(connection, *row)
-            connection.run("DELETE FROM jobs WHERE lane = ? AND state != 'running'", (people_lane(path),))
+            if connection.run("DELETE FROM people WHERE path = ?", (path,)):
+                retire_version(connection, path, _digest(connection, path))
+                forget_file(connection, path)
+            lane = file_lane(PEOPLE, path)
+            connection.run("DELETE FROM jobs WHERE lane = ? AND state != 'running'", (lane,))
 
         await self._write(forget)
 
-    async def file(self, path: str) -> PeopleFile | None:
-        found = await self._database.one(f"{FILES} WHERE path = ?", (path,))
-        return None if found is None else _file_of(found)
-
-    async def files(self) -> list[PeopleFile]:
-        """Every one, by path."""
-        return [_file_of(row) for row in await self._database.read(f"{FILES} ORDER BY path")]
+    async def holds(self, path: str) -> Holds | None:
+        """What a file should hold; None: it has to go."""
+        row = await self._database.one(HELD, (path,))
+        if row is None:
+            return None
+        if row["kind"] == PRESET:
+            return _preset_of(row["space"], row["value_json"])
+        return _preferences_of(row["space"], row["key"], row["value_json"])
 
     async def path_of(self, holds: Holds) -> str | None:
         """The file that holds the preset of this name, or this user's preferences; None where nothing is known of one."""
@@ -171,41 +171,22 @@ class SqlPresetStore(QueueingStore, FileVersions):
         )
         return str(found[0]["path"]) if found else None
 
-    async def announce(self, path: str, writing: str) -> None:
-        """Called before a file is written: after a crash, the new file is recognised as ours."""
-
-        def announce(connection: Connection) -> None:
-            record_version(connection, path, writing.rsplit(maxsplit=1)[-1])
-            connection.run("UPDATE people SET writing = ? WHERE path = ?", (writing, path))
-
-        await self._write(announce)
-
-    async def record(self, path: str, revision: int, digest: str) -> None:
-        """After it is in place."""
-        await self._update(
-            "UPDATE people SET written = ?, digest = ?, writing = NULL WHERE path = ?", revision, digest, path
-        )
-
-    async def removed(self, path: str) -> None:
-        """Record that the file of a deleted preset was removed. A preset that exists again stays."""
-
-        def remove(connection: Connection) -> None:
-            connection.run("DELETE FROM people WHERE path = ? AND value_json IS NULL", (path,))
-            connection.run(UNWRITTEN, (path,))
-
-        await self._write(remove)
-
     async def apply_file(self, path: str, holds: Holds, digest: str) -> None:
         """What a person wrote is in force, and their file holds it. A preset that had this file before is renamed."""
-        space, kind, key = holds.space, _kind(holds), _key(holds)
+        who = (holds.space, _kind(holds), _key(holds))
 
         def apply_file(connection: Connection) -> None:
             connection.run(
-                "DELETE FROM people WHERE path = ? AND (space, kind, key) != (?, ?, ?)",
-                (path, space, kind, key),
+                "DELETE FROM people WHERE path = ? AND (space, kind, key) != (?, ?, ?)", (path, *who)
             )
-            _store(connection, holds, path)
-            connection.run(HELD_BY_FILE, (path, digest, space, kind, key))
+            before = _store(connection, holds, path)
+            if before != path:
+                connection.run("DELETE FROM vault_files WHERE path = ?", (before,))
+                connection.run(
+                    "UPDATE people SET path = ? WHERE space = ? AND kind = ? AND key = ?", (path, *who)
+                )
+            import_version(connection, PEOPLE, path, holds.space, _folder(path), digest)
+            settle(connection, path)
 
         await self._write(apply_file)
 
@@ -213,35 +194,25 @@ class SqlPresetStore(QueueingStore, FileVersions):
         """Drop what a file held that a person removed. False while a newer version waits to be written."""
 
         def let_go(connection: Connection) -> bool:
-            sql = "DELETE FROM people WHERE path = ? AND written = revision"
-            is_gone = connection.run(sql, (path,)) > 0
-            retire_files(connection, [path] if is_gone else [])
-            return is_gone
+            written = "SELECT 1 FROM vault_files WHERE path = ? AND written = revision"
+            if connection.one(written, (path,)) is None:
+                return False
+            self._forget(connection, path)
+            return True
 
         return await self._write(let_go)
 
-    async def write_again(self, path: str) -> None:
-        """Mark a removed file as unwritten, so that it is restored."""
-        await self._update(UNWRITTEN, path)
-        await self.queue(path)
+    def _is_empty(self, connection: Connection, path: str) -> bool:
+        return connection.one(HELD, (path,)) is None
 
-    async def queue(self, path: str) -> None:
-        """Have a file looked at, in turn with all else that is done to it."""
-        now = self._clock()
-
-        def queue(connection: Connection) -> None:
-            row = connection.one("SELECT space FROM people WHERE path = ?", (path,))
-            _queue(connection, path.partition("/")[0] if row is None else row[0], path, now)
-
-        await self._write(queue)
+    def _forget(self, connection: Connection, path: str) -> None:
+        connection.run("DELETE FROM people WHERE path = ?", (path,))
+        forget_file(connection, path)
 
     def _put(self, connection: Connection, before: Holds | None, after: P) -> P:
         if after != before:
-            _queue(connection, after.space, _store(connection, after, None), self._clock())
+            _touch(connection, after.space, _store(connection, after, None), self._clock())
         return after
-
-    async def _update(self, sql: str, *parameters: object) -> int:
-        return await self._write(lambda connection: connection.run(sql, parameters))
 
 
 def _value(connection: Connection, space: str, kind: str, key: str) -> str | None:
@@ -271,9 +242,19 @@ def _free_path(connection: Connection, holds: Holds) -> str:
     return path
 
 
-def _queue(connection: Connection, space: str, path: str, now: int) -> None:
-    job = NewJob(PEOPLE, people_lane(path), space, None, now, json.dumps({"path": path}))
-    queue_jobs(connection, [job], now)
+def _touch(connection: Connection, space: str, path: str, now: int) -> None:
+    """What a file should hold changed: it is written by a job."""
+    touch(connection, PEOPLE, path, space, _folder(path), 1)
+    queue_jobs(connection, [file_job(PEOPLE, space, path, now)], now)
+
+
+def _folder(path: str) -> str:
+    return path.rpartition("/")[0]
+
+
+def _digest(connection: Connection, path: str) -> str | None:
+    row = connection.one("SELECT digest FROM vault_files WHERE path = ?", (path,))
+    return None if row is None else row[0]
 
 
 def _kind(holds: Holds) -> str:
@@ -300,13 +281,3 @@ def _preset_of(space: str, value: str | None) -> Preset | None:
 
 def _preferences_of(space: str, user_id: str, value: str | None) -> Preferences:
     return Preferences(space, user_id, **({} if value is None else json.loads(value)))
-
-
-def _file_of(row: Row) -> PeopleFile:
-    value = row["value_json"]
-    holds: Holds | None = None
-    if value is not None and row["kind"] == PRESET:
-        holds = _preset_of(row["space"], value)
-    elif value is not None:
-        holds = _preferences_of(row["space"], row["key"], value)
-    return made(PeopleFile, row, holds=holds)

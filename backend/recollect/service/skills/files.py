@@ -27,7 +27,7 @@ from recollect.infra.journal.entries import SqlEntryStore
 from recollect.infra.journal.entry_files import SqlEntryFileStore, SqlSkillFiles
 from recollect.infra.vault import Vault
 from recollect.service.coordination import OwnerLocks
-from recollect.service.vault.transcripts import EditReports
+from recollect.service.vault.reader import EditReports
 
 SKILL_BYTES = 1_000_000
 

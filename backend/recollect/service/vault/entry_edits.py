@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Sequence
 from dataclasses import dataclass, field, replace
 
-from recollect.domain.entries.entry import EntryChange, EntryFileState, KnownEntry, owner_words
+from recollect.domain.entries.entry import EntryChange, KnownEntry, owner_words
 from recollect.domain.entries.links import left_behind, partners
 from recollect.domain.job import Unfinished
 from recollect.domain.markdown.entry_document import (
@@ -15,7 +15,7 @@ from recollect.domain.markdown.entry_document import (
 from recollect.domain.markdown.entry_file import section_digest
 from recollect.domain.markdown.revision import HandWritten, as_theirs, compare_entries, is_loss
 from recollect.domain.paths import ENTRY_FILE_BYTES, entry_kind_of, entry_owner, is_entry_path
-from recollect.domain.vault_file import VaultFile
+from recollect.domain.vault_file import KnownFile, VaultFile
 from recollect.errors import Conflict
 from recollect.infra.journal.entries import SqlEntryStore
 from recollect.infra.journal.entry_files import SqlEntryFileStore
@@ -23,8 +23,7 @@ from recollect.infra.vault import Vault
 from recollect.service.coordination import Clock, OwnerLocks
 from recollect.service.entries import FollowUp, with_succession
 from recollect.service.sources import SourceFinder, strategy_of
-from recollect.service.vault.reader import without_copies
-from recollect.service.vault.transcripts import EditReports
+from recollect.service.vault.reader import EditReports, without_copies
 
 SETTLE_MS = 2000
 """How long a file is left alone after a person's save, and how long an entry that they cut may be missing."""
@@ -53,7 +52,7 @@ class EntryTaker:
     """By path: how much of a file vanished at once, in words."""
 
     async def apply_edits(
-        self, path: str, file: EntryFileState | None, found: VaultFile, *, confirmed: bool
+        self, path: str, file: KnownFile | None, found: VaultFile, *, confirmed: bool
     ) -> bool:
         """Import a person's edits. Returns False, importing nothing, if the file can't be read or is another owner's.
 
@@ -107,7 +106,7 @@ class EntryTaker:
         self,
         path: str,
         space: str,
-        file: EntryFileState | None,
+        file: KnownFile | None,
         found: VaultFile,
         document: EntryDocument,
         seen: HandWritten,

@@ -37,7 +37,7 @@ from recollect.infra.journal.threads import SqlThreadStore
 from recollect.infra.vault import Vault
 from recollect.service.coordination import OwnerLocks
 from recollect.service.threads import add_turn, owned_thread
-from recollect.service.vault.transcripts import EditReports
+from recollect.service.vault.reader import EditReports
 
 _LEAST_TELLING = 32
 """Characters of base64: a shorter text could be anything, such as the name of a role."""

@@ -19,8 +19,7 @@ from recollect.errors import AlreadyExists, InvalidInput, NotFound
 from recollect.infra.journal.files import SqlNoteStore
 from recollect.infra.vault import Vault
 from recollect.service.coordination import OwnerLocks
-from recollect.service.vault.reader import VaultReader
-from recollect.service.vault.transcripts import GOING_BACK_MS, EditReports
+from recollect.service.vault.reader import GOING_BACK_MS, EditReports, VaultReader
 
 _AT_ONCE = 500
 _DEEPEST = 12

@@ -1,20 +1,126 @@
-"""Reads files of the vault and skips what can't be read. Defines followers, which handle changed files."""
+"""Reads files of the vault, skips what can't be read, and reports what became of edits."""
 
 import asyncio
 import logging
-from collections.abc import Callable, Collection, Iterable
+from collections import deque
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
 from typing import Protocol
 
+from recollect.domain.markdown.revision import Revision
 from recollect.domain.paths import copied_path, is_note
 from recollect.domain.vault_file import FileStamp, Listing, VaultFile
 from recollect.errors import StorageUnavailable
-from recollect.infra.journal.entry_files import SqlEntryFileStore
-from recollect.infra.journal.file_versions import FileVersions
-from recollect.infra.journal.people import SqlPresetStore
+from recollect.infra.journal.vault_files import FileVersions
 from recollect.infra.vault import Vault
-from recollect.service.vault.transcripts import EditReports
+from recollect.service.coordination import Clock, now_ms
 
 _log = logging.getLogger("recollect.edits")
+GOING_BACK_MS = 600_000
+"""How long after an old copy was found missing files are restored: the copy lacked them. For notes, before it, too."""
+_TOLD_MS = 86_400_000
+_SHOWN = 5
+
+
+@dataclass(slots=True)
+class EditReports:
+    """What became of hand edits since the start."""
+
+    revisions: int = 0
+    """Turns whose words a person changed."""
+    restored: int = 0
+    """Turns and files of transcripts that were removed by hand, and are back."""
+    unreadable: int = 0
+    """Files that held something that could not be imported or read."""
+    old_copies: deque[str] = field(default_factory=lambda: deque(maxlen=100))
+    """Paths of the last files that had an old copy in their place, which is replaced or removed."""
+    clock: Clock = now_ms
+    _went_back_at: int | None = None
+    _reverted_at: int | None = None
+    recent: deque[str] = field(default_factory=lambda: deque(maxlen=100))
+    """The last of them in words, with their paths."""
+    _reported: set[tuple[str, str]] = field(default_factory=set)
+    """Paths and digests of versions that `not_read_once` reported."""
+
+    def tell(self, path: str, what: str, *, level: int = logging.INFO) -> None:
+        self.recent.append(f"{path}: {what}")
+        _log.log(level, "%s: %s", path, what)
+
+    def file_restored(self, path: str) -> None:
+        self.restored += 1
+        self.tell(path, "was removed by hand and is restored", level=logging.WARNING)
+
+    def see_old_copy(self) -> None:
+        """A file is a version that it had before: the vault, or a part of it, went back in time."""
+        self._went_back_at = self.clock()
+
+    def goes_back(self) -> bool:
+        """Whether an old copy was found a moment ago. If so, missing files were not removed by a person."""
+        return self._within(GOING_BACK_MS)
+
+    def reverts(self) -> bool:
+        """As `goes_back`, for an old copy of a file that was not removed. What vanished just before it is missing, too."""
+        return self._reverted_at is not None and self.clock() - self._reverted_at < GOING_BACK_MS
+
+    def old_copy_replaced(self, path: str, what: str = "is replaced by the current version") -> None:
+        self._reverted_at = self.clock()
+        self._old_copy(path, what)
+
+    def old_copy_removed(self, path: str, of: str = "a removed file") -> None:
+        self._old_copy(path, f"of {of} is removed")
+
+    def _old_copy(self, path: str, what: str) -> None:
+        self.see_old_copy()
+        self.old_copies.append(path)
+        self.tell(path, f"an old copy {what}", level=logging.WARNING)
+
+    def problem(self) -> str | None:
+        """A warning for a day after an old copy of the vault was found; else None. Names no file."""
+        if not self.old_copies or not self._within(_TOLD_MS):
+            return None
+        number = len(self.old_copies)
+        copies = "1 old copy" if number == 1 else f"{number} old copies"
+        return (
+            f"{copies} of files came into the vault and went: the current versions are kept, but notes that you "
+            "wrote by hand have none: look at them. Does a sync tool, a backup or git write there? 'recollect verify' lists the files"
+        )
+
+    def _within(self, milliseconds: int) -> bool:
+        return self._went_back_at is not None and self.clock() - self._went_back_at < milliseconds
+
+    def not_read(self, path: str, why: str) -> None:
+        self.unreadable += 1
+        self.tell(path, why, level=logging.WARNING)
+
+    def not_read_once(self, path: str, digest: str, why: str) -> None:
+        """As `not_read`, unless this version of the file was reported already."""
+        if (path, digest) not in self._reported:
+            self._reported.add((path, digest))
+            self.not_read(path, why)
+
+    def refused(self, path: str, problems: list[str]) -> None:
+        self.not_read(path, f"not applied: {_some(problems)}")
+
+    def applied(self, path: str, revision: Revision, revised: int) -> None:
+        self.revisions += revised
+        if revised:
+            self.tell(
+                path, f"{revised} turns were edited by hand: {_some([t.turn_id for t in revision.turns])}"
+            )
+        if revision.header:
+            self.tell(path, f"{' and '.join(revision.header)} edited by hand")
+        if revision.removed:
+            self.restored += len(revision.removed)
+            self.tell(
+                path, f"turns removed by hand are back: {_some(revision.removed)}", level=logging.WARNING
+            )
+        if revision.refused:
+            self.refused(path, revision.refused)
+
+
+def _some(items: list[str]) -> str:
+    more = f" and {len(items) - _SHOWN} more" if len(items) > _SHOWN else ""
+    return "; ".join(items[:_SHOWN]) + more
 
 
 async def without_copies(
@@ -121,40 +227,6 @@ class VaultReader:
             what = "1 conflict copy is" if copies == 1 else f"{copies:,} conflict copies of sync tools are"
             said.append(f"{what} not read ('recollect verify' lists them)")
         return f"{'; '.join(said)}: the log says which" if said else None
-
-
-async def written_digests(store: SqlEntryFileStore | SqlPresetStore) -> dict[str, str]:
-    """The files that should be in the vault, with the digests of their last known content."""
-    files = await store.files()
-    return {file.path: file.digest for file in files if file.is_written and file.digest is not None}
-
-
-async def queue_changed(
-    store: SqlEntryFileStore | SqlPresetStore,
-    vault: Vault,
-    paths: Iterable[str],
-    limit: int,
-    reports: EditReports,
-    *,
-    ignored: Collection[str] = (),
-) -> dict[str, FileStamp]:
-    """Queue the files that a person changed. Returns the stamps of those that need not be read again.
-
-    A file whose digest is `ignored` is skipped.
-    """
-    stamps: dict[str, FileStamp] = {}
-    for path in paths:
-        found = await vault.look(path, limit)
-        if found is None or found.digest in ignored:
-            continue
-        file = await store.file(path)
-        if file is None or found.digest not in file.digests:
-            if await store.is_old_copy(path, *found.digests):
-                reports.see_old_copy()
-            await store.queue(path)
-        elif found.stamp is not None:
-            stamps[path] = found.stamp
-    return stamps
 
 
 class FileFollower(Protocol):

@@ -16,8 +16,7 @@ from recollect.infra.vault import Vault
 from recollect.infra.watcher import VaultWatcher
 from recollect.service.coordination import Clock
 from recollect.service.vault.notes import NoteFollower
-from recollect.service.vault.reader import FileFollower, VaultReader
-from recollect.service.vault.transcripts import EditReports
+from recollect.service.vault.reader import EditReports, FileFollower, VaultReader
 
 _MANY_JOBS = 10_000
 _LONG_SWEEP_MS = 60_000

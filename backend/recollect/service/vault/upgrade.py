@@ -3,12 +3,12 @@
 import asyncio
 from dataclasses import dataclass, field, replace
 
-from recollect.domain.entries.entry import EntryFileState
 from recollect.domain.identity import text_digest
 from recollect.domain.job import Unfinished
 from recollect.domain.markdown.transcript import is_transcript, render_part, transcript_place
 from recollect.domain.paths import ENTRY_FILE_BYTES, transcript_path
-from recollect.domain.vault_file import KnownPart, StoredPart, VaultFile
+from recollect.domain.vault_file import KnownFile, KnownPart, StoredPart, VaultFile
+from recollect.infra.journal.entry_files import FileParts
 from recollect.infra.upgrade_copies import UpgradeCopies
 from recollect.service.coordination import Progress, no_progress
 from recollect.service.vault.entry_files import EntryFiles
@@ -41,7 +41,7 @@ class Upgrader:
 
     async def upgrade(self, progress: Progress = no_progress) -> Upgraded:
         result = Upgraded()
-        parts, files = await self.transcriber.store.known_parts(), await self.entry_files.taker.store.files()
+        parts, files = await self.transcriber.store.known_parts(), await self.entry_files.store.files()
         for done, part in enumerate(parts, 1):
             await self._upgrade_part(part, result)
             progress(done, len(parts) + len(files))
@@ -70,7 +70,7 @@ class Upgrader:
         await self.transcriber.rewrite(state, part)
         result.files += 1
 
-    async def _upgrade_entries(self, file: EntryFileState, result: Upgraded) -> None:
+    async def _upgrade_entries(self, file: KnownFile, result: Upgraded) -> None:
         found = await self.transcriber.vault.look(file.path, ENTRY_FILE_BYTES)
         if found is None:
             return
@@ -107,14 +107,13 @@ class Upgrader:
         digest, ours = text_digest(old), frozenset([found.digest])
         vault = self.transcriber.vault
         if not is_transcript(path):
-            entries = self.entry_files.taker.store
-            file = await entries.file(path)
+            file = await self.entry_files.store.file(path)
             if file is None or not file.is_written or not _is_ours(found, file):
                 return False
-            await entries.announce(path, file.announcing(digest), {})
-            if await vault.write_unless_foreign(path, old, ours) is not None:
+            try:
+                await self.entry_files.put(file, old, found, FileParts({}))
+            except Unfinished:
                 return False
-            await entries.record(path, file.revision, digest, ())
             return True
         place, store = transcript_place(old), self.transcriber.store
         part = None if place is None else await store.part(place[0].ref, place[1])
@@ -127,6 +126,6 @@ class Upgrader:
         return True
 
 
-def _is_ours(found: VaultFile, known: StoredPart | EntryFileState) -> bool:
+def _is_ours(found: VaultFile, known: StoredPart | KnownFile) -> bool:
     """Whether it is what we wrote or imported, and its text is all of it."""
     return found.digest in known.digests and text_digest(found.text) == found.digest

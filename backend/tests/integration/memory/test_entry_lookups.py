@@ -39,7 +39,7 @@ NOTED = {"generation": "g1", "owner": "default/users/ann", "path": "p", "digest"
         (note_store.OF_OWNER, ["x"], "notes_by_owner (owner=?)"),
         (note_store.AT_PATHS, ["[]"], "notes USING PRIMARY KEY (path=?)"),
         (index_ledger.NOTES_BEHIND, NOTED, "n USING INDEX notes_by_owner (owner=?)"),
-        (index_ledger.NOTES_BEHIND, NOTED, "f USING INDEX entry_files_of_owner (owner=?)"),
+        (index_ledger.NOTES_BEHIND, NOTED, "f USING INDEX vault_files_of_owner (owner=? AND kind=?)"),
         (index_ledger.NOTES_BEHIND, NOTED, "i USING PRIMARY KEY (generation=? AND path=?)"),
         (
             index_ledger.NOTES_GONE,

@@ -15,7 +15,7 @@ from recollect.infra.journal.database import Database
 from recollect.infra.journal.entries import SqlEntryStore
 from recollect.infra.journal.entry_files import SqlEntryFileStore, SqlSkillFiles
 from recollect.service.skills.files import SkillDeletions, SkillFollower, SkillShelf
-from recollect.service.vault.transcripts import EditReports
+from recollect.service.vault.reader import EditReports
 from tests.fakes import START, FakeClock
 from tests.persons_vault import PersonsVault, new_vault
 

@@ -15,7 +15,7 @@ from recollect.errors import InvalidInput, StorageUnavailable, TooMuchQueued
 from recollect.infra.addresses import Addresses
 from recollect.infra.image_files import ImageFiles
 from recollect.service.vault.images import Images, add_turn_with_images
-from recollect.service.vault.transcripts import EditReports
+from recollect.service.vault.reader import EditReports
 from tests.contract.journals import Journal
 from tests.eventually import eventually
 from tests.fakes import START

@@ -11,6 +11,8 @@ import pytest
 from alembic.config import Config
 from alembic.script import ScriptDirectory
 
+from recollect.domain.people import Preferences, Preset
+from recollect.domain.vault_file import KnownFile
 from recollect.errors import RecollectError, SchemaTooNew, SchemaTooOld
 from recollect.infra.journal import connection as journal_connection
 from recollect.infra.journal.connection import (
@@ -21,8 +23,18 @@ from recollect.infra.journal.connection import (
     upgrade_schema,
 )
 from recollect.infra.journal.database import Database
+from recollect.infra.journal.entry_files import SqlEntryFileStore
+from recollect.infra.journal.people import SqlPresetStore
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "schema-0026.sql"
+ANN = "default/users/ann"
+FILES_OF_0026 = (
+    f"INSERT INTO entry_files VALUES ('{ANN}/facts/2026-05-08.md', 'default', '{ANN}', 1700000000000, 7, 'd1', 'd2 d3')",
+    """INSERT INTO people VALUES ('default', 'preset', 'calm', '{"name": "Calm", "instructions": "Be calm."}', 3,
+        'default/presets/calm.md', 0, NULL, NULL)""",
+    f"""INSERT INTO people VALUES ('default', 'preferences', 'ann', '{{"auto_memory": false}}', 2,
+        '{ANN}/preferences.md', 2, 'd4', NULL)""",
+)
 REFUSED = [("0001", SchemaTooOld, OLDEST), ("0025", SchemaTooOld, OLDEST), ("9999", SchemaTooNew, HEAD)]
 
 
@@ -60,6 +72,32 @@ def test_the_first_migration_makes_the_schema_that_homes_have(
         "SELECT sql FROM sqlite_master WHERE sql IS NOT NULL AND name NOT IN ('sqlite_sequence', 'alembic_version')"
     )
     assert sorted(f"{without_spaces(sql)};" for (sql,) in made) == GOLDEN.read_text().splitlines()
+
+
+async def test_the_files_that_a_home_of_0026_knows_are_known_as_before(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "home.db"
+    with closing(sqlite3.connect(path, isolation_level=None)) as old, monkeypatch.context() as patched:
+        patched.setattr(journal_connection, "HEAD", "0026")
+        upgrade_schema(old)
+        for statement in FILES_OF_0026:
+            old.execute(statement)
+    database = Database(path)
+    await database.open()
+    people = SqlPresetStore(database, clock=lambda: 1)
+    assert await SqlEntryFileStore(database, clock=lambda: 1).files() == [
+        KnownFile(
+            f"{ANN}/facts/2026-05-08.md", "entries", "default", ANN, 1_700_000_000_000, 7, "d1", "d2 d3"
+        )
+    ]
+    assert await people.files() == [
+        KnownFile("default/presets/calm.md", "people", "default", "default/presets", 3),
+        KnownFile(f"{ANN}/preferences.md", "people", "default", ANN, 2, 2, "d4"),
+    ]
+    assert await people.preset("default", "Calm") == Preset("default", "Calm", "Be calm.")
+    assert await people.holds(f"{ANN}/preferences.md") == Preferences("default", "ann", auto_memory=False)
+    await database.close()
 
 
 def without_spaces(sql: str) -> str:

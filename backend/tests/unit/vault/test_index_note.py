@@ -13,8 +13,7 @@ from recollect.errors import StorageUnavailable
 from recollect.infra.journal.entry_files import SqlSkillFiles
 from recollect.service.vault.index_notes import IndexNotes
 from recollect.service.vault.notes import NoteFollower
-from recollect.service.vault.reader import VaultReader
-from recollect.service.vault.transcripts import EditReports
+from recollect.service.vault.reader import EditReports, VaultReader
 from tests.contract.journals import Journal
 from tests.persons_vault import PersonsVault
 

@@ -6,8 +6,7 @@ from recollect.domain.model import NOTE_BYTES, Note
 from recollect.domain.paths import is_note
 from recollect.domain.recall.rows import note_rows
 from recollect.service.vault.notes import NoteFollower
-from recollect.service.vault.reader import VaultReader
-from recollect.service.vault.transcripts import EditReports
+from recollect.service.vault.reader import EditReports, VaultReader
 from tests.contract.journals import Journal
 from tests.persons_vault import PersonsVault
 

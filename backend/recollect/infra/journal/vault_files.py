@@ -1,16 +1,19 @@
-"""The versions of vault files that are ours, so that an old copy is told from an edit; and what the ledger still lacks."""
+"""The files of the vault: what each should hold and holds, its versions, and what the ledger still lacks of them."""
 
 import json
 from collections.abc import Collection, Iterable, Mapping
+from typing import Any
 
 from recollect.domain.forgetting import file_line, file_restored_line
 from recollect.domain.identity import file_key
-from recollect.domain.job import PURGE
+from recollect.domain.job import PURGE, file_lane
 from recollect.domain.markdown.transcript import is_transcript
-from recollect.domain.paths import is_entry_path, notes_folder
-from recollect.domain.vault_file import EMPTY
+from recollect.domain.paths import is_entry_path, notes_folder, owner_of_path
+from recollect.domain.vault_file import EMPTY, KnownFile
 from recollect.infra.journal.connector import Connection
-from recollect.infra.journal.database import Database
+from recollect.infra.journal.database import Database, write_transaction
+from recollect.infra.journal.jobs import QueueingStore
+from recollect.infra.journal.rows import NewJob, made, queue_jobs
 
 _MOST_VERSIONS = 1000
 """Kept for each file; older ones are dropped. Only a file that is rewritten all the time, as a profile, has as many."""
@@ -33,6 +36,23 @@ HAS_VERSIONS = "SELECT 1 FROM written_files WHERE file = ? AND NOT gone LIMIT 1"
 
 IS_DELETED = """
 SELECT min(gone) AS is_deleted FROM written_files WHERE digest = :digest AND (file = :file OR :anywhere)"""
+
+FILES = "SELECT path, kind, space, owner, revision, written, digest, announced FROM vault_files"
+
+TOUCH = """
+INSERT INTO vault_files (path, kind, space, owner, revision) VALUES (?, ?, ?, ?, ?)
+ON CONFLICT (path) DO UPDATE SET revision = CASE
+    WHEN vault_files.revision < excluded.revision THEN excluded.revision ELSE vault_files.revision + 1 END"""
+
+IMPORTED = """
+INSERT INTO vault_files (path, kind, space, owner, written, digest) VALUES (?, ?, ?, ?, 1, ?)
+ON CONFLICT (path) DO UPDATE SET digest = excluded.digest, announced = NULL RETURNING revision, written"""
+
+ANNOUNCE = "UPDATE vault_files SET announced = ? WHERE path = ?"
+
+HOLDS = "UPDATE vault_files SET written = ?, digest = ?, announced = NULL WHERE path = ?"
+
+UNWRITTEN = "UPDATE vault_files SET written = 0, digest = NULL, announced = NULL WHERE path = ?"
 
 
 def record_version(connection: Connection, path: str, digest: str) -> None:
@@ -168,3 +188,112 @@ class FileVersions:
         """A person puts this there through the API, whatever was there before. The last of `digests` is the current one."""
 
         await self._database.write(lambda connection: allow_versions(connection, path, digests))
+
+
+def touch(connection: Connection, kind: str, path: str, space: str, owner: str, revision: int) -> None:
+    """What a file should hold has changed: it counts as unwritten. Its first revision is the one given."""
+    connection.run(TOUCH, (path, kind, space, owner, revision))
+
+
+def import_version(
+    connection: Connection, kind: str, path: str, space: str, owner: str, digest: str
+) -> tuple[int, int]:
+    """A person's version of a file is known. Returns the revision of what it should hold, and of what it holds."""
+    ((revision, written),) = connection.all(IMPORTED, (path, kind, space, owner, digest))
+    return revision, written
+
+
+def settle(connection: Connection, path: str) -> None:
+    """The file holds all that it should."""
+    connection.run("UPDATE vault_files SET written = revision WHERE path = ?", (path,))
+
+
+def unwrite(connection: Connection, path: str) -> None:
+    """The file has to be written, whatever it holds."""
+    connection.run(UNWRITTEN, (path,))
+
+
+def forget_file(connection: Connection, path: str) -> None:
+    """Nothing is known of a file any longer, but that none of its versions may come back."""
+    retire_files(connection, [path])
+    connection.run("DELETE FROM vault_files WHERE path = ?", (path,))
+
+
+def file_job(kind: str, space: str, path: str, run_at: int, **about: object) -> NewJob:
+    """The job that settles a file. `about` makes it a job of its own, beside one that just settles it."""
+    payload = json.dumps({"path": path, **about}, ensure_ascii=False)
+    dedupe = ":".join(f"{name}={value}" for name, value in about.items())
+    return NewJob(kind, file_lane(kind, path), space, None, run_at, payload, dedupe, owner_of_path(path))
+
+
+class SqlVaultFiles(QueueingStore, FileVersions):
+    """The files of one kind. A file that has to be written has a job that does it. Every call is one transaction."""
+
+    kind: str
+    """Also that of its jobs."""
+
+    async def file(self, path: str) -> KnownFile | None:
+        found = await self._database.one(f"{FILES} WHERE path = ? AND kind = ?", (path, self.kind))
+        return None if found is None else made(KnownFile, found)
+
+    async def files(self) -> list[KnownFile]:
+        """Every one, by path."""
+        found = await self._database.read(f"{FILES} WHERE kind = ? ORDER BY path", (self.kind,))
+        return [made(KnownFile, row) for row in found]
+
+    @write_transaction
+    def announce(self, connection: Connection, file: KnownFile, digest: str, parts: Any = None) -> None:
+        """Called before a file is written: after a crash, the new file is recognised as ours.
+
+        `parts` are what its kind keeps of what the file is made of.
+        """
+        record_version(connection, file.path, digest)
+        connection.run(ANNOUNCE, (file.announcing(digest), file.path))
+        self._announced(connection, file.path, parts)
+
+    @write_transaction
+    def record(self, connection: Connection, file: KnownFile, digest: str, parts: Any = None) -> None:
+        """Record that the file was written. What changed since its revision was read stays marked as unwritten."""
+        connection.run(HOLDS, (file.revision, digest, file.path))
+        self._recorded(connection, file.path, parts)
+
+    @write_transaction
+    def removed(self, connection: Connection, path: str) -> bool:
+        """The file is gone. False if it should hold something by now: then it is marked to be written again."""
+        if is_empty := self._is_empty(connection, path):
+            self._forget(connection, path)
+        else:
+            self._unwrite(connection, path)
+        return is_empty
+
+    async def write_again(self, path: str) -> None:
+        """Mark a file that was removed or emptied as unwritten, so that it is restored."""
+        await self._database.write(lambda connection: self._unwrite(connection, path))
+        await self.queue(path)
+
+    async def queue(self, path: str, *, delay_ms: int = 0, **about: str) -> None:
+        """Have a file settled, in turn with all else that is done to it. What it is `about` is in the job."""
+        now = self._clock()
+
+        def queue(connection: Connection) -> int:
+            row = connection.one("SELECT space FROM vault_files WHERE path = ?", (path,))
+            space = path.partition("/")[0] if row is None else row[0]
+            return queue_jobs(connection, [file_job(self.kind, space, path, now + delay_ms, **about)], now)
+
+        await self._queue(queue)
+
+    def _announced(self, connection: Connection, path: str, parts: Any) -> None:
+        """What its kind does in the same transaction; so do those that follow."""
+
+    def _recorded(self, connection: Connection, path: str, parts: Any) -> None: ...
+
+    def _is_empty(self, connection: Connection, path: str) -> bool:
+        """Whether the file should hold nothing."""
+        raise NotImplementedError
+
+    def _forget(self, connection: Connection, path: str) -> None:
+        """The file should not be there, and is not."""
+        forget_file(connection, path)
+
+    def _unwrite(self, connection: Connection, path: str) -> None:
+        unwrite(connection, path)
