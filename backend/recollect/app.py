@@ -49,7 +49,7 @@ from recollect.service.remember.extract import Extractor, LivePrefix
 from recollect.service.remember.profile import Profiles
 from recollect.service.remember.strategies import StrategyWork
 from recollect.service.skills.files import SkillDeletions
-from recollect.service.skills.skills import SkillMaker, Skills
+from recollect.service.skills.skills import Skills
 from recollect.service.threads import Ingest
 from recollect.service.vault.entry_import import EntryDeletions
 from recollect.service.vault.upgrade import Upgrader
@@ -185,10 +185,8 @@ class App(Assembly):
             self.search.recall.facts_like,
         )
         cases = Cases(self.cell_texts, self.people, extractor, remembering)
-        maker = SkillMaker(model_calls, prompts)
-        skills = Skills(
-            self.entry_store, self.model_answers, self.shelf, maker, SkillDeletions(self.entry_store)
-        )
+        deletions = SkillDeletions(self.entry_store)
+        skills = Skills(self.entry_store, self.model_answers, self.shelf, model_calls, prompts, deletions)
         work = StrategyWork(
             remembering.handle,
             {

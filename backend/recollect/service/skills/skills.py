@@ -47,46 +47,6 @@ class SkillOrder:
     """Names that other skills have."""
 
 
-@dataclass(frozen=True, slots=True)
-class SkillMaker:
-    """Asks the model for the text of a skill."""
-
-    model_calls: CachedModelCalls | None
-    """None without a model."""
-    prompts: PromptTexts
-
-    async def make(self, order: SkillOrder) -> tuple[Skill | None, JsonObject]:
-        """The skill, and what its receipt is to say; None without a model, or where its answer can't be used.
-
-        Raises Preempted and ModelUnavailable.
-        """
-        if self.model_calls is None:
-            return None, NO_MODEL
-        template = await self.prompts.text(order.space, "skill")
-
-        def read(text: str) -> tuple[Skill, Counter[str]]:
-            skill, refused = parse_skill_answer(text, order.skill, order.cases, order.taken)
-            return skill, Counter(each.reason for each in refused)
-
-        question = Question(
-            "skill",
-            order.thread,
-            order.owner,
-            skill_messages(template, order.skill, order.cases),
-            SKILL_SCHEMA,
-            read,
-            stage="skill",
-        )
-        try:
-            kept, cost = await self.model_calls.answer(question)
-        except ExtractionFailed as error:
-            return None, {"state": "failed", "why": str(error)}
-        skill, refused = await asyncio.to_thread(read, kept.text)
-        told: JsonObject = {"by": kept.model, "cost": cost, "refused": dict(refused)}
-        made = replace(skill, by=kept.model, basis=basis_of(order.cases))
-        return made, {name: value for name, value in told.items() if value}
-
-
 SKILL = "skill"
 _UNWRITTEN = "unwritten"
 """The basis of a skill whose text is still to be written: that of no cases."""
@@ -189,7 +149,9 @@ class Skills:
     entries: SqlEntryStore
     answers: SqlModelAnswers
     shelf: SkillShelf
-    maker: SkillMaker
+    model_calls: CachedModelCalls | None
+    """None without a model."""
+    prompts: PromptTexts
     deletions: SkillDeletions
 
     async def handle(self, job: Job) -> None:
@@ -247,7 +209,7 @@ class Skills:
         agent.tell(loose[-1:], {"state": NOTHING, "why": "there is no other case of its kind that worked"})
 
     async def _make(self, agent: _Agent, order: SkillOrder, new: Sequence[Case]) -> None:
-        made, told = await self.maker.make(order)
+        made, told = await self._written(order)
         if made is None:
             agent.tell(new, told)
             return
@@ -256,6 +218,30 @@ class Skills:
         earlier = None if order.skill is None else agent.placed[order.skill.name].path
         agent.placed[made.name] = await self.shelf.put(agent.owner, made, instead_of=earlier)
         agent.tell(new, {"state": "extracted", "skill": made.name, **told})
+
+    async def _written(self, order: SkillOrder) -> tuple[Skill | None, JsonObject]:
+        """The skill, and what its receipt is to say; None without a model, or where its answer can't be used.
+
+        Raises Preempted and ModelUnavailable.
+        """
+        if self.model_calls is None:
+            return None, NO_MODEL
+
+        def read(text: str) -> tuple[Skill, Counter[str]]:
+            skill, refused = parse_skill_answer(text, order.skill, order.cases, order.taken)
+            return skill, Counter(each.reason for each in refused)
+
+        template = await self.prompts.text(order.space, "skill")
+        messages = skill_messages(template, order.skill, order.cases)
+        question = Question("skill", order.thread, order.owner, messages, SKILL_SCHEMA, read, stage="skill")
+        try:
+            kept, cost = await self.model_calls.answer(question)
+        except ExtractionFailed as error:
+            return None, {"state": "failed", "why": str(error)}
+        skill, refused = await asyncio.to_thread(read, kept.text)
+        told: JsonObject = {"by": kept.model, "cost": cost, "refused": dict(refused)}
+        made = replace(skill, by=kept.model, basis=basis_of(order.cases))
+        return made, {name: value for name, value in told.items() if value}
 
     async def _hold(self, agent: _Agent, case: Case, like: Case) -> None:
         """A case of a skill that a person deleted, or whose file is missing or can't be read."""
@@ -345,7 +331,7 @@ class Skills:
                 agent.tell(rest, {"state": NOTHING, "why": "too little is left of its skill"})
             return
         order = agent.order(None, rest, agent.taken(but=skill.name))
-        made, told = await self.maker.make(order)
+        made, told = await self._written(order)
         if made is None and lost:
             # Whatever it says may be words of a forgotten case.
             made = replace(unwritten(None, rest, order.taken), basis=_UNWRITTEN)
