@@ -195,7 +195,7 @@ class Assembly:
         )
         self.model_answers = SqlModelAnswers(self.database, clock=clock)
         self.skill_files = SqlSkillFiles(self.database, clock=clock)
-        self.transcripts = SqlTranscriptStore(self.database)
+        self.transcripts = SqlTranscriptStore(self.database, clock=clock, on_due=self.jobs.notify)
         self.coverage = SqlCoverage(self.database, lambda: self.search.indexer.live.name)
         self.notes = SqlNoteStore(self.database)
         self.ledger_outbox = SqlLedgerOutbox(self.database, Ledger(settings.home / LEDGER))
@@ -270,7 +270,6 @@ class Assembly:
         skill_deletions, forget_words = SkillDeletions(self.entry_store), self.forgetting.queue_overwriting
         self.watcher = VaultWatcher(settings.vault_path)
         self.vault_sweep = VaultSweep(
-            self.transcripts,
             self.notes,
             self.vault,
             self.watcher,
@@ -278,9 +277,9 @@ class Assembly:
             clock=clock,
             sweep_seconds=settings.vault.sweep_seconds,
             on_notes_changed=self._notes_changed,
-            on_due=self.jobs.notify,
             on_swept=self._swept,
             followers=[
+                self.transcriber,
                 self.people_files,
                 self.entry_files,
                 SkillFollower(self.shelf, skill_deletions, self.entry_file_store, forget_words),

@@ -2,11 +2,11 @@
 
 import codecs
 import hashlib
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from recollect.domain.identity import text_digest
-from recollect.domain.model import Thread, ThreadRef, Turn
+from recollect.domain.model import Thread, Turn
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,12 +113,11 @@ class Listing:
         parts = path.split("/")
         return any("/".join(parts[:number]) in self.unreadable for number in range(len(parts), 0, -1))
 
-    def gone(self, transcripts: Collection[str], others: Mapping[str, str]) -> set[str]:
-        """The known files that are gone, or cut to nothing. Of `others`, the digests say what they held."""
-        gone = {path for path in (*transcripts, *others) if not self.may_hold(path)}
+    def gone(self, expected: Mapping[str, str]) -> set[str]:
+        """The known files that are gone, or cut to nothing; the digests say what they held."""
+        gone = {path for path in expected if not self.may_hold(path)}
         empty = {path for path, stamp in self.stamps.items() if stamp.size == 0}
-        gone |= {path for path in empty if path in transcripts}
-        return gone | {path for path in empty if path in others and others[path] != EMPTY}
+        return gone | {path for path in empty if expected.get(path, EMPTY) != EMPTY}
 
 
 _FEWEST = 3
@@ -142,6 +141,8 @@ def loss_in_words(transcripts: int, notes: int, gone_transcripts: int, gone_note
 
 
 _MOST_ANNOUNCED = 50
+TRANSCRIPTS = "transcripts"
+"""A kind of files; the kinds of others are those of their jobs."""
 
 
 class WrittenFile:
@@ -150,41 +151,8 @@ class WrittenFile:
     __slots__ = ()
     digest: str | None
     """SHA-256 of the file as it was last written or imported; None before the first time."""
-    writing: str | None
+    announced: str | None
     """SHA-256 of all that may have been put in place since, with spaces between: writes that a kill interrupted."""
-
-    @property
-    def digests(self) -> frozenset[str]:
-        """Of all versions that we may have written, or have imported."""
-        return frozenset([*([self.digest] if self.digest else []), *(self.writing or "").split()])
-
-    def announcing(self, digest: str) -> str:
-        """`writing` with one more digest, the newest ones only."""
-        announced = [*(known for known in (self.writing or "").split() if known != digest), digest]
-        return " ".join(announced[-_MOST_ANNOUNCED:])
-
-
-@dataclass(frozen=True, slots=True)
-class KnownFile:
-    """A file of the vault as the journal knows it."""
-
-    path: str
-    kind: str
-    space: str
-    owner: str
-    """The folder of the owner, or of the presets."""
-    revision: int
-    """Counts the changes of what it should hold."""
-    written: int = 0
-    """The revision that it holds."""
-    digest: str | None = None
-    """SHA-256 of the file as it was last written or imported; None before the first time."""
-    announced: str | None = None
-    """SHA-256 of all that may have been put in place since, with spaces between: writes that a kill interrupted."""
-
-    @property
-    def is_written(self) -> bool:
-        return self.written == self.revision
 
     @property
     def digests(self) -> frozenset[str]:
@@ -198,6 +166,27 @@ class KnownFile:
 
 
 @dataclass(frozen=True, slots=True)
+class KnownFile(WrittenFile):
+    """A file of the vault as the journal knows it."""
+
+    path: str
+    kind: str
+    space: str
+    owner: str
+    """The folder of the owner, or of the presets."""
+    revision: int = 1
+    """Counts the changes of what it should hold."""
+    written: int = 0
+    """The revision that it holds."""
+    digest: str | None = None
+    announced: str | None = None
+
+    @property
+    def is_written(self) -> bool:
+        return self.written == self.revision
+
+
+@dataclass(frozen=True, slots=True)
 class StoredPart(WrittenFile):
     """One part of a transcript as it was last written, or is about to be."""
 
@@ -206,7 +195,7 @@ class StoredPart(WrittenFile):
     last_position: int
     header_revision: int
     digest: str | None = None
-    writing: str | None = None
+    announced: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,19 +215,3 @@ class TranscriptState:
     last_part: StoredPart | None
     stale_parts: tuple[StoredPart, ...]
     """Parts whose file lacks a memcell or a change of the header, or was never finished."""
-
-
-@dataclass(frozen=True, slots=True)
-class KnownPart:
-    """A transcript file that should be in the vault, by the journal."""
-
-    space: str
-    user_id: str
-    thread_id: str
-    part: int
-    digests: frozenset[str]
-    """SHA-256 of all that we may have put there."""
-
-    @property
-    def thread(self) -> ThreadRef:
-        return ThreadRef(self.space, self.user_id, self.thread_id)

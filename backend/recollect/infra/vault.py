@@ -5,7 +5,6 @@ import logging
 import os
 import shutil
 import time
-from collections import OrderedDict
 from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
@@ -39,7 +38,6 @@ _MARKER = ".recollect-vault"
 _SAVE_SECONDS = 0.1
 """A file that did not change for this long is whole: its editor has saved it."""
 _LONGEST_SAVE_SECONDS = 1.0
-_REMEMBERED = 10_000
 _log = logging.getLogger("recollect.vault")
 
 
@@ -54,8 +52,6 @@ class Vault:
         self.root = root
         self._fail_points = fail_points or FailPoints()
         self._last_failure: str | None = None
-        self._own: OrderedDict[str, str] = OrderedDict()
-        """Digests of what we put in place, by path; the newest."""
         self.conflicts = 0
         self._opened = time.time()
 
@@ -144,10 +140,6 @@ class Vault:
         """Whether any conversation is in the vault, whoever wrote it."""
         return any(self.root.glob(f"*/users/*/threads/*/*{SUFFIX}"))
 
-    def is_own(self, path: str, digest: str) -> bool:
-        """Whether the file is our last write. False also for writes before the start or too long ago."""
-        return self._own.get(path) == digest
-
     @in_thread("written")
     def write(self, path: str, text: str, ours: frozenset[str]) -> str | None:
         """Put `text` in place, all or nothing, durable when this returns.
@@ -200,22 +192,20 @@ class Vault:
             write_synced(beside, text.encode(), self._fail_points)
             found = read_file(self.root, path)
             seen = None if found is None else found.digest
-            if found is not None and found.digest in ours:
-                found = None
             if found is not None and found.text == text and found.is_whole:
                 # A person, or an attempt that was interrupted, has put the same text there.
                 discard(beside)
                 sync(target)
                 sync(target.parent)
-                self._remember(path, text)
                 return None, None
+            if found is not None and found.digest in ours:
+                found = None
             if found is not None and not insist:
                 discard(beside)
                 return None, found
             conflict = None if found is None else self._keep_beside(target, target, found.digest)
             beside = beside.rename(name_for_exchange(target, text_digest(text), seen))
             replaced = put_in_place(beside, target)
-            self._remember(path, text)
             self._fail_points.reach("vault.renamed")
             if replaced:
                 # What was saved there after we looked is a person's too.
@@ -253,12 +243,6 @@ class Vault:
         """Whether a path is behind a link that is not followed. Raises OSError."""
         return real_path(self.root, path) is None
 
-    def _remember(self, path: str, text: str) -> None:
-        self._own[path] = text_digest(text)
-        self._own.move_to_end(path)
-        while len(self._own) > _REMEMBERED:
-            self._own.popitem(last=False)
-
     def _keep_foreign(self, file: Path, target: Path, ours: frozenset[str]) -> str | None:
         found = read_file(self.root, file.relative_to(self.root).as_posix())
         return (
@@ -279,8 +263,6 @@ class Vault:
     def remove_folder(self, path: str) -> None:
         """Remove a folder and all that is in it; one that is gone already is fine."""
         target = self.writable(path)
-        for own in [own for own in self._own if own.startswith(f"{path}/")]:
-            del self._own[own]
         if target.is_dir():
             shutil.rmtree(target)
             sync(target.parent)
@@ -303,7 +285,6 @@ class Vault:
         A version that is not ours is kept beside as a conflict file, whose path is returned.
         """
         target = self.writable(path)
-        self._own.pop(path, None)
         with suppress(FileNotFoundError):
             found = read_file(self.root, path)
             seen = found.digest if found is not None and found.digest in ours else None

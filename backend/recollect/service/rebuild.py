@@ -369,7 +369,7 @@ class _Gathered:
             part = replace(part, digest=None)
         elif not _is_canonical(parsed, text):
             # Saved with other line ends, say: all of it was read, and it is written again in our form.
-            part = replace(part, digest=None, writing=part.digest)
+            part = replace(part, digest=None, announced=part.digest)
         self.parts.append(part)
 
     def forget(self, numbers: Collection[int]) -> int:
@@ -377,7 +377,7 @@ class _Gathered:
         gone = [turn for turn in self.turns if place_of(turn) in numbers]
         self.turns = [turn for turn in self.turns if turn not in gone]
         self.parts = [
-            replace(part, digest=None, writing=part.digest or part.writing)
+            replace(part, digest=None, announced=part.digest or part.announced)
             if any(part.first_position <= place_of(turn) <= part.last_position for turn in gone)
             else part
             for part in self.parts

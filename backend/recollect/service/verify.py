@@ -172,7 +172,7 @@ class Verifier:
 
 def _is_unfinished(part: StoredPart, state: TranscriptState) -> bool:
     """Whether the part is still to be written."""
-    return part.digest is None or part.writing is not None or part in state.stale_parts
+    return part.digest is None or part.announced is not None or part in state.stale_parts
 
 
 def _is_as_we_left_it(part: StoredPart, text: str | None) -> bool:

@@ -1,13 +1,15 @@
 """A journal in a real SQLite file, with a clock that stands still and jobs that run when they are told to."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Self
 
 from recollect.domain.boundary import memcell_id
 from recollect.domain.job import Job, JobSpec
 from recollect.domain.model import Append, Memcell, NewTurn, Receipt, Thread, ThreadRef, Turn
+from recollect.domain.paths import owner_folder, transcript_path
+from recollect.domain.vault_file import TRANSCRIPTS, KnownFile, StoredPart
 from recollect.failpoints import FailPoints
 from recollect.infra.job_engine import Handler, JobEngine
 from recollect.infra.journal.cells import SqlCellStore
@@ -16,7 +18,7 @@ from recollect.infra.journal.coverage import SqlCoverage
 from recollect.infra.journal.database import Database
 from recollect.infra.journal.entries import SqlEntryStore
 from recollect.infra.journal.entry_files import SqlEntryFileStore
-from recollect.infra.journal.files import SqlNoteStore, SqlTranscriptStore
+from recollect.infra.journal.files import PartParts, SqlNoteStore, SqlTranscriptStore
 from recollect.infra.journal.history_matching import SqlHistoryMatching
 from recollect.infra.journal.importer import SqlImporter
 from recollect.infra.journal.jobs import Schedule, SqlJobStore
@@ -82,7 +84,7 @@ class Journal:
         self.cells = SqlCellStore(database, clock=clock, schedule=schedule)
         self.chats = SqlChatStore(database, clock=clock, schedule=schedule)
         self.chains = SqlHistoryMatching(database)
-        self.transcripts = SqlTranscriptStore(database)
+        self.transcripts = SqlTranscriptStore(database, clock=clock)
         self.coverage = SqlCoverage(database)
         self.builder = SqlImporter(database, clock=clock)
         self.notes = SqlNoteStore(database)
@@ -136,6 +138,27 @@ class Journal:
 
 def said(text: str, message_id: str | None = None, *, timestamp: int = START) -> NewTurn:
     return NewTurn("user", text, timestamp, "ann", message_id)
+
+
+async def announce_part(
+    transcripts: SqlTranscriptStore, thread: ThreadRef, part: StoredPart, digest: str
+) -> None:
+    await transcripts.announce(_file_of(thread, part), digest, PartParts(thread, part))
+
+
+async def record_part(
+    transcripts: SqlTranscriptStore,
+    thread: ThreadRef,
+    part: StoredPart,
+    digest: str,
+    cells: Sequence[Memcell] = (),
+) -> None:
+    await transcripts.record(_file_of(thread, part), digest, PartParts(thread, part, cells))
+
+
+def _file_of(thread: ThreadRef, part: StoredPart) -> KnownFile:
+    path, owner = transcript_path(*thread, part.part), owner_folder(thread.space, thread.user_id)
+    return KnownFile(path, TRANSCRIPTS, thread.space, owner, digest=part.digest, announced=part.announced)
 
 
 def cell_of(*turns: Turn, space: str = "default", thread_id: str = "t1", reason: str = "gap") -> Memcell:

@@ -8,12 +8,13 @@ import pytest
 from recollect.domain.identity import key_within_user, message_key, thread_key
 from recollect.domain.job import TRANSCRIPT_EDITS, vault_lane
 from recollect.domain.model import Append, NewTurn, ThreadRef
-from recollect.domain.vault_file import KnownPart, StoredPart
-from tests.contract.journals import Journal, cell_of, said
+from recollect.domain.vault_file import StoredPart
+from tests.contract.journals import Journal, announce_part, cell_of, record_part, said
 from tests.fakes import START
 
-PLANNED = StoredPart(part=1, first_position=1, last_position=2, header_revision=1, writing="new")
-WRITTEN = replace(PLANNED, digest="new", writing=None)
+PLANNED = StoredPart(part=1, first_position=1, last_position=2, header_revision=1)
+WRITTEN = replace(PLANNED, digest="new")
+T1 = ThreadRef("default", "me", "t1")
 
 
 async def stale(journal: Journal) -> list[int]:
@@ -23,12 +24,9 @@ async def stale(journal: Journal) -> list[int]:
 
 
 async def write_part(journal: Journal, part: StoredPart = PLANNED) -> None:
-    await journal.transcripts.announce(ThreadRef("default", "me", "t1"), part)
-    done = replace(part, digest=part.writing, writing=None)
-    cells = await journal.transcripts.cells(
-        ThreadRef("default", "me", "t1"), part.first_position, part.last_position
-    )
-    await journal.transcripts.record(ThreadRef("default", "me", "t1"), done, cells)
+    await announce_part(journal.transcripts, T1, part, "new")
+    cells = await journal.transcripts.cells(T1, part.first_position, part.last_position)
+    await record_part(journal.transcripts, T1, part, "new", cells)
 
 
 async def test_a_turn_that_is_not_final_and_what_follows_it_wait(journal: Journal) -> None:
@@ -50,17 +48,15 @@ async def test_a_cell_belongs_to_the_places_that_hold_its_last_turn(journal: Jou
 
 async def test_a_part_is_announced_recorded_and_announced_again(journal: Journal) -> None:
     await journal.add("t1", "a", "b", "c")
-    await journal.transcripts.announce(ThreadRef("default", "me", "t1"), PLANNED)
-    assert await journal.transcripts.parts(ThreadRef("default", "me", "t1")) == [PLANNED]
+    await announce_part(journal.transcripts, T1, PLANNED, "new")
+    assert await journal.transcripts.parts(T1) == [replace(PLANNED, announced="new")]
     assert await stale(journal) == [1]
-    await journal.transcripts.record(ThreadRef("default", "me", "t1"), WRITTEN, [])
+    await record_part(journal.transcripts, T1, PLANNED, "new")
     assert await journal.transcripts.parts(ThreadRef("default", "me", "t1")) == [WRITTEN]
     assert await stale(journal) == []
-    await journal.transcripts.announce(
-        ThreadRef("default", "me", "t1"), replace(PLANNED, last_position=3, writing="newer")
-    )
+    await announce_part(journal.transcripts, T1, replace(WRITTEN, last_position=3), "newer")
     assert await journal.transcripts.parts(ThreadRef("default", "me", "t1")) == [
-        replace(WRITTEN, writing="newer")
+        replace(WRITTEN, announced="newer")
     ]
 
 
@@ -87,18 +83,18 @@ async def test_new_tags_that_come_with_messages_make_part_one_stale(journal: Jou
 @pytest.mark.parametrize("late", [False, True], ids=["recorded before", "recorded late"])
 async def test_a_thread_that_is_deleted_takes_its_parts_along(journal: Journal, late: bool) -> None:
     await journal.add("t1", "a", "b")
-    await journal.transcripts.announce(ThreadRef("default", "me", "t1"), PLANNED)
+    await announce_part(journal.transcripts, T1, PLANNED, "new")
     if not late:
-        await journal.transcripts.record(ThreadRef("default", "me", "t1"), WRITTEN, [])
+        await record_part(journal.transcripts, T1, PLANNED, "new")
     await journal.delete("t1")
     if late:
-        await journal.transcripts.record(ThreadRef("default", "me", "t1"), WRITTEN, [])
+        await record_part(journal.transcripts, T1, PLANNED, "new")
     assert await journal.transcripts.parts(ThreadRef("default", "me", "t1")) == []
 
 
 async def test_a_thread_that_is_gone_takes_no_records(journal: Journal) -> None:
-    await journal.transcripts.announce(ThreadRef("default", "me", "t1"), PLANNED)
-    await journal.transcripts.record(ThreadRef("default", "me", "t1"), WRITTEN, [])
+    await announce_part(journal.transcripts, T1, PLANNED, "new")
+    await record_part(journal.transcripts, T1, PLANNED, "new")
     await journal.transcripts.forget_part(ThreadRef("default", "me", "t1"), 1)
     assert await journal.transcripts.parts(ThreadRef("default", "me", "t1")) == []
     assert await journal.threads.list_threads() == []
@@ -120,13 +116,13 @@ async def test_every_finished_part_is_known_with_all_that_may_stand_there(journa
     await journal.add("t1", "a", "b")
     await journal.add("t2", "a", "b", space="work", user_id="bob")
     await write_part(journal)
-    await journal.transcripts.announce(
-        ThreadRef("default", "me", "t1"), replace(PLANNED, writing="newer newest")
-    )
-    await journal.transcripts.announce(ThreadRef("work", "me", "t2"), PLANNED)
-    assert WRITTEN.digest is not None
-    known = KnownPart("default", "me", "t1", 1, frozenset([WRITTEN.digest, "newer", "newest"]))
-    assert await journal.transcripts.known_parts() == [known]
+    await announce_part(journal.transcripts, T1, replace(WRITTEN, announced="newer"), "newest")
+    await announce_part(journal.transcripts, ThreadRef("work", "me", "t2"), PLANNED, "new")
+    path = "default/users/me/threads/t1/0001.md"
+    assert await journal.transcripts.held() == {path: "new"}
+    file = await journal.transcripts.file(path)
+    assert file is not None
+    assert file.digests == {"new", "newer", "newest"}
 
 
 async def test_a_revision_changes_words_and_nothing_else(journal: Journal) -> None:
@@ -186,11 +182,13 @@ async def test_a_revised_header_makes_part_one_stale(
 
 
 async def test_a_file_is_looked_at_once_however_often_it_is_asked_for(journal: Journal) -> None:
-    await journal.add("t1", "a")
+    await journal.add("t1", "a", "b", "c")
+    await write_part(journal)
+    await write_part(journal, replace(PLANNED, part=2, first_position=3, last_position=3))
     for part, gone in ((1, False), (1, False), (2, False), (1, True)):
-        await journal.transcripts.queue_transcript_edits(
-            ThreadRef("default", "me", "t1"), part, START, gone=gone
-        )
+        path = f"default/users/me/threads/t1/{part:04}.md"
+        about = {"gone": "yes"} if gone else {}
+        await journal.transcripts.queue(path, delay_ms=0, **about)
     found = [job for job in await journal.waiting() if job.kind == TRANSCRIPT_EDITS]
     assert [(job.payload["part"], job.payload["gone"]) for job in found] == [
         (1, False),

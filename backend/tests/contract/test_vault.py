@@ -69,8 +69,6 @@ async def test_where_nobody_changed_anything_the_file_is_written(
     assert await vault.write_unless_foreign(PATH, "new", frozenset({text_digest("old")})) is None
     assert await vault.read(PATH) == "new"
     assert await vault.list_files() == [PATH]
-    assert vault.is_own(PATH, text_digest("new"))
-    assert not vault.is_own(PATH, text_digest("old"))
 
 
 async def test_a_copy_of_a_persons_version_is_kept_and_the_file_stays(vault: PersonsVault) -> None:

@@ -66,7 +66,6 @@ class House:
 
     def editing(self, *followers: FileFollower) -> VaultSweep:
         return VaultSweep(
-            self.journal.transcripts,
             self.notes,
             self.vault,
             self.watcher,
@@ -74,7 +73,7 @@ class House:
             clock=self.journal.clock,
             settle_seconds=0,
             on_notes_changed=self.noted.append,
-            followers=followers,
+            followers=(self.transcriber, *followers),
         )
 
     async def talk(self, *threads: str) -> None:

@@ -259,8 +259,8 @@ WHERE t.thread_pk = :pk AND t.position BETWEEN :first AND :last AND b.memories_j
 UNION ALL SELECT summary FROM epochs WHERE thread_pk = :pk AND summary IS NOT NULL"""
 
 PARTS = """
-SELECT part, first_position, last_position FROM transcript_parts
-WHERE thread_pk = :pk AND digest IS NOT NULL AND last_position >= :first AND first_position <= :last"""
+SELECT p.part, p.first_position, p.last_position FROM transcript_parts p JOIN vault_files f ON f.path = p.path
+WHERE p.thread_pk = :pk AND f.digest IS NOT NULL AND p.last_position >= :first AND p.first_position <= :last"""
 
 
 class SqlCellTexts:

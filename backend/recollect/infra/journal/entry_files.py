@@ -18,6 +18,7 @@ from recollect.domain.identity import key_within_user, text_digest, turn_number
 from recollect.domain.job import ENTRIES, file_lane
 from recollect.domain.model import ThreadRef
 from recollect.domain.paths import file_name
+from recollect.domain.vault_file import KnownFile
 from recollect.infra.journal.connector import Connection, Row
 from recollect.infra.journal.database import Database, read_transaction, write_transaction
 from recollect.infra.journal.entry_changes import EntryWriter, drop_leaving, forget_entry_file
@@ -77,18 +78,18 @@ class SqlEntryFileStore(SqlVaultFiles):
         found = await self._database.read("SELECT entry_id FROM leaving_entries WHERE path = ?", (path,))
         return frozenset(row["entry_id"] for row in found)
 
-    def _announced(self, connection: Connection, path: str, parts: FileParts) -> None:
+    def _announced(self, connection: Connection, file: KnownFile, parts: FileParts) -> None:
         connection.many(
             "UPDATE entries SET filing = ? WHERE path = ? AND entry_id = ?",
-            [(digest, path, entry_id) for entry_id, digest in parts.sections.items()],
+            [(digest, file.path, entry_id) for entry_id, digest in parts.sections.items()],
         )
 
-    def _recorded(self, connection: Connection, path: str, parts: FileParts) -> None:
+    def _recorded(self, connection: Connection, file: KnownFile, parts: FileParts) -> None:
         connection.run(
             "UPDATE entries SET filed = filing, filing = NULL WHERE path = ? AND filing IS NOT NULL",
-            (path,),
+            (file.path,),
         )
-        drop_leaving(connection, path, parts.gone)
+        drop_leaving(connection, file.path, parts.gone)
 
     def _is_empty(self, connection: Connection, path: str) -> bool:
         return connection.one("SELECT 1 FROM entries WHERE path = ? LIMIT 1", (path,)) is None

@@ -3,7 +3,7 @@
 import json
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from recollect.domain.entries.links import LINKED_KINDS, entry_link
@@ -11,7 +11,7 @@ from recollect.domain.identity import thread_key, turn_digest, turn_number
 from recollect.domain.job import ENTRIES, TRANSCRIPT_EDITS, vault_lane
 from recollect.domain.model import Memcell, Note, ThreadRef, Turn
 from recollect.domain.paths import owner_folder, transcript_path
-from recollect.domain.vault_file import KnownPart, PlacedTurn, StoredPart, TranscriptState
+from recollect.domain.vault_file import TRANSCRIPTS, KnownFile, PlacedTurn, StoredPart, TranscriptState
 from recollect.errors import Unavailable
 from recollect.infra.journal.connector import Connection
 from recollect.infra.journal.database import Database, read_transaction, write_transaction
@@ -26,36 +26,42 @@ from recollect.infra.journal.rows import (
     dumped,
     made,
     memcell_of,
-    queue_jobs,
     thread_of,
     thread_pk,
     turn_of,
 )
 from recollect.infra.journal.vault_files import (
     FileVersions,
+    SqlVaultFiles,
     allow_versions,
-    record_version,
     retire_removed,
+    unwrite,
 )
 
-_PARTS_AT_ONCE = 1000
 _MOST_LINKS = 20
 """Of a memcell to its memories."""
 
-PARTS = "SELECT part, first_position, last_position, header_revision, digest, writing FROM transcript_parts"
+PARTS = """
+SELECT p.part, p.first_position, p.last_position, p.header_revision, f.digest, f.announced
+FROM transcript_parts p LEFT JOIN vault_files f ON f.path = p.path"""
 
 STALE_PARTS = f"""
-{PARTS} p WHERE thread_pk = :pk AND (
-    digest IS NULL OR (part = 1 AND header_revision != :revision)
+{PARTS} WHERE p.thread_pk = :pk AND (
+    f.digest IS NULL OR (p.part = 1 AND p.header_revision != :revision)
     OR EXISTS (SELECT 1 FROM memcell m WHERE m.thread_pk = :pk AND m.transcribed = 0
         AND m.last_position BETWEEN p.first_position AND p.last_position)
-) ORDER BY part"""
+) ORDER BY p.part"""
 
-KNOWN_PARTS = f"""
-SELECT p.thread_pk, p.part, p.digest, p.writing, h.space, h.user_id, h.thread_id
-FROM transcript_parts p JOIN threads h ON h.pk = p.thread_pk
-WHERE p.digest IS NOT NULL AND h.incognito = 0 AND (p.thread_pk, p.part) > (?, ?)
-ORDER BY p.thread_pk, p.part LIMIT {_PARTS_AT_ONCE}"""
+ADD_PART = """
+INSERT INTO transcript_parts (thread_pk, part, path, first_position, last_position, header_revision)
+VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT (thread_pk, part) DO NOTHING"""
+
+ADD_FILE = """
+INSERT INTO vault_files (path, kind, space, owner) VALUES (?, ?, ?, ?) ON CONFLICT (path) DO NOTHING"""
+
+OF_PATH = """
+SELECT h.space, h.user_id, h.thread_id, p.part FROM transcript_parts p JOIN threads h ON h.pk = p.thread_pk
+WHERE p.path = ?"""
 
 # What follows a turn that is still being written waits for it.
 FINAL_TURNS = f"""
@@ -80,11 +86,19 @@ WHERE thread_pk = ? AND position = ? AND message_id = ?"""
 COUNT_REVISION = "UPDATE threads SET revision = revision + 1 WHERE pk = ?"
 
 
-class SqlTranscriptStore(FileVersions):
-    """Bookkeeping of transcripts: a part is recorded before and after its file is put in place."""
+@dataclass(frozen=True, slots=True)
+class PartParts:
+    """What a part of a transcript is made of."""
 
-    def __init__(self, database: Database) -> None:
-        self._database = database
+    thread: ThreadRef
+    part: StoredPart
+    cells: Sequence[Memcell] = ()
+
+
+class SqlTranscriptStore(SqlVaultFiles):
+    """The files of transcripts, each with the turns and memcells of a part of a thread."""
+
+    kind = TRANSCRIPTS
 
     async def state(self, thread: ThreadRef) -> TranscriptState | None:
         """None for a thread that is gone."""
@@ -94,7 +108,7 @@ class SqlTranscriptStore(FileVersions):
         if not found:
             return None
         pk, revision = found[0]["pk"], found[0]["header_revision"]
-        last = await self._database.read(f"{PARTS} WHERE thread_pk = ? ORDER BY part DESC LIMIT 1", (pk,))
+        last = await self._database.read(f"{PARTS} WHERE p.thread_pk = ? ORDER BY p.part DESC LIMIT 1", (pk,))
         stale = await self._database.read(STALE_PARTS, {"pk": pk, "revision": revision})
         return TranscriptState(
             thread=thread_of(found[0]),
@@ -130,72 +144,70 @@ class SqlTranscriptStore(FileVersions):
         return _linked_cells(connection, thread, first, last)
 
     async def parts(self, thread: ThreadRef) -> list[StoredPart]:
-        found = await self._database.read(f"{PARTS} WHERE thread_pk = {THREAD_PK} ORDER BY part", thread)
+        found = await self._database.read(f"{PARTS} WHERE p.thread_pk = {THREAD_PK} ORDER BY p.part", thread)
         return [made(StoredPart, row) for row in found]
 
     async def part(self, thread: ThreadRef, number: int) -> StoredPart | None:
         return next((part for part in await self.parts(thread) if part.part == number), None)
 
+    async def placed(self, path: str) -> tuple[ThreadRef, StoredPart] | None:
+        """The thread and the part that a file is of; None where it is none's."""
+        found = await self._database.one(OF_PATH, (path,))
+        if found is None:
+            return None
+        thread = ThreadRef(found["space"], found["user_id"], found["thread_id"])
+        part = await self.part(thread, found["part"])
+        return None if part is None else (thread, part)
+
     async def any_parts(self) -> bool:
-        return bool(
-            await self._database.read("SELECT 1 FROM transcript_parts WHERE digest IS NOT NULL LIMIT 1")
-        )
+        held = "SELECT 1 FROM vault_files WHERE kind = ? AND digest IS NOT NULL LIMIT 1"
+        return await self._database.one(held, (self.kind,)) is not None
 
-    @write_transaction
-    def announce(self, connection: Connection, thread: ThreadRef, part: StoredPart) -> None:
-        """Before the file is put in place: if we die then, what stands there is known to be ours."""
-        if thread_pk(connection, thread):
-            path = transcript_path(*thread, part.part)
-            record_version(connection, path, (part.writing or "").split()[-1])
-        connection.run(
-            "INSERT INTO transcript_parts (thread_pk, part, first_position, last_position, header_revision,"
-            f" writing) SELECT pk, ?, ?, ?, ?, ? FROM threads WHERE {IS_THREAD}"
-            " ON CONFLICT (thread_pk, part) DO UPDATE SET writing = excluded.writing",
-            (
-                part.part, part.first_position, part.last_position, part.header_revision, part.writing, *thread,
-            ),
-        )  # fmt: skip
+    def _announced(self, connection: Connection, file: KnownFile, parts: PartParts) -> None:
+        part = parts.part
+        if pk := thread_pk(connection, parts.thread):
+            places = (part.first_position, part.last_position, part.header_revision)
+            connection.run(ADD_PART, (pk, part.part, file.path, *places))
+            connection.run(ADD_FILE, (file.path, file.kind, file.space, file.owner))
 
-    @write_transaction
-    def record(
-        self, connection: Connection, thread: ThreadRef, part: StoredPart, cells: Sequence[Memcell]
-    ) -> None:
-        """After the file is in place. A cell whose links changed since it was rendered is still to be written."""
-        pk = thread_pk(connection, thread)
-        current = _linked_cells(connection, thread, part.first_position, part.last_position) if cells else []
+    def _recorded(self, connection: Connection, file: KnownFile, parts: PartParts) -> None:
+        """A cell whose links changed since it was rendered is still to be written."""
+        pk, part, cells = thread_pk(connection, parts.thread), parts.part, parts.cells
+        places = (part.first_position, part.last_position)
+        current = _linked_cells(connection, parts.thread, *places) if cells else []
         links = {cell.memcell_id: cell.links for cell in current}
         connection.run(
-            "UPDATE transcript_parts SET first_position = ?, last_position = ?, header_revision = ?,"
-            " digest = ?, writing = NULL WHERE thread_pk = ? AND part = ?",
-            (part.first_position, part.last_position, part.header_revision, part.digest, pk, part.part),
+            "UPDATE transcript_parts SET first_position = ?, last_position = ?, header_revision = ?"
+            " WHERE thread_pk = ? AND part = ?",
+            (*places, part.header_revision, pk, part.part),
         )
         connection.many(
             "UPDATE memcell SET transcribed = 1 WHERE thread_pk = ? AND memcell_id = ?",
             [(pk, cell.memcell_id) for cell in cells if links.get(cell.memcell_id) == cell.links],
         )
 
+    def _job(self, connection: Connection, path: str, run_at: int, about: Mapping[str, str]) -> NewJob | None:
+        """In the lane of the thread. None where no thread has this file."""
+        row = connection.one(OF_PATH, (path,))
+        if row is None:
+            return None
+        thread, part, gone = ThreadRef(*row[:3]), row[3], "gone" in about
+        payload, dedupe = json.dumps({"part": part, "gone": gone}), f"{part}{' gone' if gone else ''}"
+        lane = vault_lane(thread_key(thread))
+        return NewJob(TRANSCRIPT_EDITS, lane, thread.space, thread, run_at, payload, dedupe)
+
     async def forget_part(self, thread: ThreadRef, part: int) -> None:
         """Record that the file is gone: a new file in its place is a person's until we write it."""
-        await self._database.execute(
-            "UPDATE transcript_parts SET digest = NULL, writing = NULL"
-            f" WHERE part = ? AND thread_pk = {THREAD_PK}",
-            (part, *thread),
-        )
+        path = transcript_path(*thread, part)
+        await self._database.write(lambda connection: unwrite(connection, path))
 
     @write_transaction
     def forget_parts(self, connection: Connection, thread: ThreadRef) -> None:
         """Record that all files of a thread are gone, so that its turns are written again."""
+        paths = f"SELECT path FROM transcript_parts WHERE thread_pk = {THREAD_PK}"
+        connection.run(f"DELETE FROM vault_files WHERE path IN ({paths})", thread)
         connection.run(f"DELETE FROM transcript_parts WHERE thread_pk = {THREAD_PK}", thread)
         connection.run(f"UPDATE memcell SET transcribed = 0 WHERE thread_pk = {THREAD_PK}", thread)
-
-    async def known_parts(self) -> list[KnownPart]:
-        """Every file that should be in the vault."""
-        known: list[KnownPart] = []
-        last = (0, 0)
-        while page := await self._database.read(KNOWN_PARTS, last):
-            last = (page[-1]["thread_pk"], page[-1]["part"])
-            known += [_known_part_of(row) for row in page]
-        return known
 
     @write_transaction
     def revise(
@@ -216,19 +228,6 @@ class SqlTranscriptStore(FileVersions):
         if header:
             _revise_header(connection, pk, header)
         return len(changed)
-
-    async def queue_transcript_edits(
-        self, thread: ThreadRef, part: int, now: int, *, gone: bool = False
-    ) -> None:
-        """Have a part's file looked at, in turn with all else that is done to the thread's files.
-
-        `gone` says that the file is known to be missing, and is to be written again.
-        """
-        lane = vault_lane(thread_key(thread))
-        payload = json.dumps({"part": part, "gone": gone})
-        dedupe = f"{part}{' gone' if gone else ''}"
-        job = NewJob(TRANSCRIPT_EDITS, lane, thread.space, thread, now, payload, dedupe)
-        await self._database.write(lambda connection: queue_jobs(connection, [job], now))
 
     async def users_with_tombstones(self) -> list[tuple[str, str]]:
         """Spaces and users of whom something was forgotten."""
@@ -262,10 +261,6 @@ def _linked_cells(connection: Connection, thread: ThreadRef, first: int, last: i
         if len(links[cell]) < _MOST_LINKS and (link := entry_link(owner, path, entry_id)) is not None:
             links[cell].append(link)
     return [replace(cell, links=tuple(links[cell.memcell_id])) for cell in cells]
-
-
-def _known_part_of(row: Any) -> KnownPart:
-    return made(KnownPart, row, digests=frozenset([row["digest"], *(row["writing"] or "").split()]))
 
 
 def _revise_turn(connection: Connection, thread_pk: int, turn: Turn) -> bool:

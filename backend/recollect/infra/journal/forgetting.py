@@ -19,7 +19,7 @@ from recollect.domain.forgetting import (
 from recollect.domain.identity import key_within_user, thread_key, turn_id
 from recollect.domain.job import DELIVERY, ENTRIES, PURGE, TRANSCRIBE, JobSpec, vault_lane
 from recollect.domain.model import JsonObject, ThreadRef
-from recollect.domain.paths import is_note, owner_folder, transcript_path
+from recollect.domain.paths import is_note, owner_folder
 from recollect.domain.strategy import STRATEGY
 from recollect.domain.vault_file import EMPTY
 from recollect.domain.webhook import FORGOTTEN
@@ -46,7 +46,7 @@ from recollect.infra.journal.rows import (
     earliest,
     thread_columns,
 )
-from recollect.infra.journal.vault_files import retire_files, retire_version
+from recollect.infra.journal.vault_files import forget_file, retire_version
 from recollect.infra.journal.webhooks import announce_of_user, drop_deliveries, load_webhooks
 
 
@@ -114,8 +114,9 @@ def _forget_thread(
     said = "SELECT message_id, position FROM turns WHERE thread_pk = ?"
     messages = connection.all(said, (pk,))
     add_tombstones(connection, thread, messages)
-    parts = connection.all("SELECT part FROM transcript_parts WHERE thread_pk = ?", (pk,))
-    retire_files(connection, [transcript_path(*thread, part) for (part,) in parts])
+    paths = connection.all("SELECT path FROM transcript_parts WHERE thread_pk = ?", (pk,))
+    for (path,) in paths:
+        forget_file(connection, path)
     quoting = end_quoting_epochs(connection, space, user_id, [], f"{key_within_user(space, thread_id)}:")
     quoting += end_quoting_epochs(connection, space, whose_prompts(user_id, derived), derived.ids)
     connection.run(FORGET_JOBS, (*thread, PURGE, DELIVERY))

@@ -12,13 +12,14 @@ from recollect.domain.forgetting import Remembered
 from recollect.domain.identity import looks_made, place_of, thread_key, turn_digest, turn_number
 from recollect.domain.job import BOUNDARY, TRANSCRIBE, cells_lane, vault_lane
 from recollect.domain.model import Memcell, Thread, Turn
-from recollect.domain.paths import transcript_path
-from recollect.domain.vault_file import StoredPart
+from recollect.domain.paths import owner_folder, transcript_path
+from recollect.domain.vault_file import TRANSCRIPTS, StoredPart
 from recollect.infra.journal.cells import insert_cell
 from recollect.infra.journal.connector import Connection
 from recollect.infra.journal.database import Database, write_transaction
 from recollect.infra.journal.entry_changes import ADD_DELETION, ADD_GONE_CASE, deletion_row
 from recollect.infra.journal.entry_rows import deletion_of
+from recollect.infra.journal.files import ADD_PART
 from recollect.infra.journal.forgotten_turns import ADD_TOMBSTONE
 from recollect.infra.journal.keys import ADD_KEY, CLOSE, key_row
 from recollect.infra.journal.rows import NewJob, insert_rows, queue_jobs
@@ -26,6 +27,9 @@ from recollect.infra.journal.turns import INSERT_TURNS, insert_thread, turn_row
 from recollect.infra.journal.vault_files import FileVersions, record_version
 from recollect.infra.journal.webhooks import ADD_WEBHOOK, WEBHOOK_COLUMNS
 from recollect.infra.ledger import Ledger
+
+ADD_READ_FILE = """
+INSERT INTO vault_files (path, kind, space, owner, written, digest, announced) VALUES (?, ?, ?, ?, ?, ?, ?)"""
 
 
 class SqlImporter(FileVersions):
@@ -65,18 +69,15 @@ class SqlImporter(FileVersions):
             # As if its messages had come when they were said. Where nothing waits, a look finds that out.
             closes_at = updated + BoundaryRules.gap_ms
             connection.run("UPDATE threads SET closes_at = ? WHERE pk = ?", (closes_at, thread_pk))
-        connection.many(
-            "INSERT INTO transcript_parts (thread_pk, part, first_position, last_position, header_revision,"
-            " digest, writing) VALUES (?, ?, ?, ?, 1, ?, ?)",
-            [
-                (thread_pk, item.part, item.first_position, item.last_position, item.digest, item.writing)
-                for item in parts
-            ],
-        )
+        owner = owner_folder(thread.space, thread.user_id)
         for part in parts:
             path = transcript_path(*thread.ref, part.part)
-            if written := part.digest or part.writing:
-                record_version(connection, path, written)
+            places = (part.first_position, part.last_position, part.header_revision)
+            connection.run(ADD_PART, (thread_pk, part.part, path, *places))
+            file = (path, TRANSCRIPTS, thread.space, owner, part.digest is not None)
+            connection.run(ADD_READ_FILE, (*file, part.digest, part.announced))
+            if version := part.digest or part.announced:
+                record_version(connection, path, version)
         key = thread_key(thread.ref)
         jobs = [
             NewJob(BOUNDARY, cells_lane(key), thread.space, thread.ref, now),

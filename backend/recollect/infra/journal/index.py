@@ -302,7 +302,7 @@ class SqlIndexLedger:
             " JOIN threads t ON t.space = ? AND t.user_id = ? AND t.thread_id = w.thread_id"
             " JOIN transcript_parts p ON p.thread_pk = t.pk AND p.part = ("
             "SELECT max(part) FROM transcript_parts WHERE thread_pk = t.pk AND first_position <= w.position)"
-            " WHERE p.digest IS NOT NULL AND p.last_position >= w.position",
+            " JOIN vault_files f ON f.path = p.path WHERE f.digest IS NOT NULL AND p.last_position >= w.position",
             (*(value for place in places for value in place), space, user_id),
         )
         return {(row["thread_id"], row["position"]): row["part"] for row in found}

@@ -236,6 +236,14 @@ class SqlVaultFiles(QueueingStore, FileVersions):
         found = await self._database.one(f"{FILES} WHERE path = ? AND kind = ?", (path, self.kind))
         return None if found is None else made(KnownFile, found)
 
+    async def held(self) -> dict[str, str]:
+        """The files that should be in the vault, with the digests of their last known content."""
+        found = await self._database.read(
+            "SELECT path, digest FROM vault_files WHERE kind = ? AND written = revision AND digest IS NOT NULL",
+            (self.kind,),
+        )
+        return {row["path"]: row["digest"] for row in found}
+
     async def files(self) -> list[KnownFile]:
         """Every one, by path."""
         found = await self._database.read(f"{FILES} WHERE kind = ? ORDER BY path", (self.kind,))
@@ -245,17 +253,18 @@ class SqlVaultFiles(QueueingStore, FileVersions):
     def announce(self, connection: Connection, file: KnownFile, digest: str, parts: Any = None) -> None:
         """Called before a file is written: after a crash, the new file is recognised as ours.
 
+        A file that was forgotten meanwhile is not known again.
         `parts` are what its kind keeps of what the file is made of.
         """
-        record_version(connection, file.path, digest)
-        connection.run(ANNOUNCE, (file.announcing(digest), file.path))
-        self._announced(connection, file.path, parts)
+        self._announced(connection, file, parts)
+        if connection.run(ANNOUNCE, (file.announcing(digest), file.path)):
+            record_version(connection, file.path, digest)
 
     @write_transaction
     def record(self, connection: Connection, file: KnownFile, digest: str, parts: Any = None) -> None:
         """Record that the file was written. What changed since its revision was read stays marked as unwritten."""
         connection.run(HOLDS, (file.revision, digest, file.path))
-        self._recorded(connection, file.path, parts)
+        self._recorded(connection, file, parts)
 
     @write_transaction
     def removed(self, connection: Connection, path: str) -> bool:
@@ -275,17 +284,21 @@ class SqlVaultFiles(QueueingStore, FileVersions):
         """Have a file settled, in turn with all else that is done to it. What it is `about` is in the job."""
         now = self._clock()
 
-        def queue(connection: Connection) -> int:
-            row = connection.one("SELECT space FROM vault_files WHERE path = ?", (path,))
-            space = path.partition("/")[0] if row is None else row[0]
-            return queue_jobs(connection, [file_job(self.kind, space, path, now + delay_ms, **about)], now)
+        def queue(connection: Connection) -> int | None:
+            job = self._job(connection, path, now + delay_ms, about)
+            return None if job is None else queue_jobs(connection, [job], now)
 
         await self._queue(queue)
 
-    def _announced(self, connection: Connection, path: str, parts: Any) -> None:
+    def _job(self, connection: Connection, path: str, run_at: int, about: Mapping[str, str]) -> NewJob | None:
+        """The job that settles a file, if there is anything to settle."""
+        row = connection.one("SELECT space FROM vault_files WHERE path = ?", (path,))
+        return file_job(self.kind, path.partition("/")[0] if row is None else row[0], path, run_at, **about)
+
+    def _announced(self, connection: Connection, file: KnownFile, parts: Any) -> None:
         """What its kind does in the same transaction; so do those that follow."""
 
-    def _recorded(self, connection: Connection, path: str, parts: Any) -> None: ...
+    def _recorded(self, connection: Connection, file: KnownFile, parts: Any) -> None: ...
 
     def _is_empty(self, connection: Connection, path: str) -> bool:
         """Whether the file should hold nothing."""

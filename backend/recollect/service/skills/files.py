@@ -27,7 +27,7 @@ from recollect.infra.journal.entries import SqlEntryStore
 from recollect.infra.journal.entry_files import SqlEntryFileStore, SqlSkillFiles
 from recollect.infra.vault import Vault
 from recollect.service.coordination import OwnerLocks
-from recollect.service.vault.reader import EditReports
+from recollect.service.vault.reader import EditReports, Look
 
 SKILL_BYTES = 1_000_000
 
@@ -320,7 +320,7 @@ class SkillFollower:
         """The files that should be in the vault, with the digests of their last known content."""
         return {seen.path: text_digest(seen.text) for seen in await self.shelf.files.seen()}
 
-    async def look_at(self, paths: Iterable[str]) -> dict[str, FileStamp]:
+    async def look_at(self, paths: Iterable[str], look: Look | None = None) -> dict[str, FileStamp]:
         """Remember them as they are, unless they can't be read. Returns the stamps of those that were looked at.
 
         One that names a forgotten case may hold its words: it is made again.
@@ -331,7 +331,7 @@ class SkillFollower:
             owner = owner_of_path(path) or ""
             # A file that is being removed must not be taken for one that is there.
             async with self.shelf.locks.of(owner):
-                found = await self.shelf.vault.look(path, SKILL_BYTES)
+                found = await (look or self.shelf.vault.look)(path, SKILL_BYTES)
                 if found is None or not found.is_whole:
                     continue
                 if await self.shelf.replace_old_copy(path, found):

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from recollect.domain.entries.entry import FiledEntry, owner_words
 from recollect.domain.entries.links import NO_LINKS, Links, linkable, named_ids
 from recollect.domain.identity import text_digest
+from recollect.domain.job import Unfinished
 from recollect.domain.markdown.entry_document import is_bare, read_document, splice
 from recollect.domain.markdown.entry_file import is_filed, section_digest
 from recollect.domain.model import Note
@@ -91,7 +92,9 @@ class EntryFiles(FileSync):
         if text == found.text:
             return False
         await keep(file.path, found.text, text_digest(text))
-        await self.put(file, text, found, FileParts(_new_sections(here, damaged), gone))
+        parts = FileParts(_new_sections(here, damaged), gone)
+        if await self.put(file, text, frozenset([found.digest]), parts) is not None:
+            raise Unfinished
         return True
 
     async def _links(self, file: KnownFile, here: list[FiledEntry]) -> Links:

@@ -19,7 +19,7 @@ from recollect.errors import AlreadyExists, InvalidInput, NotFound
 from recollect.infra.journal.files import SqlNoteStore
 from recollect.infra.vault import Vault
 from recollect.service.coordination import OwnerLocks
-from recollect.service.vault.reader import GOING_BACK_MS, EditReports, VaultReader
+from recollect.service.vault.reader import GOING_BACK_MS, EditReports, VaultReader, drop_old_copy
 
 _AT_ONCE = 500
 _DEEPEST = 12
@@ -141,7 +141,7 @@ class NoteFollower:
             if await self.vault.write_unless_foreign(path, current, frozenset([found.digest])) is None:
                 self.reports.old_copy_replaced(path)
             return True
-        if await self.reader.drop_old_copy(self.store, self.reports, path, found):
+        if await drop_old_copy(self.store, self.vault, self.reports, path, found):
             await self.store.drop_removed(0, path)  # The copy has it: it was removed before.
         if await self.store.is_deleted(path, *found.digests):
             return True

@@ -16,7 +16,7 @@ from recollect.domain.vault_file import FileStamp, KnownFile, VaultFile
 from recollect.errors import StorageUnavailable
 from recollect.infra.journal.people import SqlPresetStore
 from recollect.infra.vault import Vault
-from recollect.service.vault.reader import EditReports
+from recollect.service.vault.reader import EditReports, Look
 from recollect.service.vault.sync import FileSync, Rendered
 
 _OF_A_USER = "a user's preferences.md: the log says which"
@@ -97,10 +97,10 @@ class PeopleFiles(FileSync):
             raise ValueError(f"{other} has the same name")
         return holds
 
-    async def look_at(self, paths: Iterable[str]) -> dict[str, FileStamp]:
+    async def look_at(self, paths: Iterable[str], look: Look | None = None) -> dict[str, FileStamp]:
         for path, (digest, _) in tuple(self._not_applied.items()):
             with suppress(StorageUnavailable):  # The sweep reports it.
                 found = await self.vault.look(path, PEOPLE_BYTES)
                 if found is None or found.digest != digest:
                     self._not_applied.pop(path, None)
-        return await FileSync.look_at(self, paths)
+        return await FileSync.look_at(self, paths, look)

@@ -3,7 +3,7 @@
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -144,6 +144,18 @@ async def without_copies(
     return [path for path in listed if path not in copies], sorted(copies)
 
 
+async def drop_old_copy(
+    store: FileVersions, vault: Vault, reports: EditReports, path: str, found: VaultFile
+) -> bool:
+    """Remove a file if it is a version of one that was deleted or forgotten. Returns whether it was removed."""
+    if not await store.is_deleted(path, *found.digests) or await store.is_purging():
+        return False
+    await vault.remove_file(path, frozenset([found.digest]))
+    await vault.remove_empty_folder(path.rpartition("/")[0])
+    reports.old_copy_removed(path)
+    return True
+
+
 class VaultReader:
     """Reads files, and remembers those that can't be read: the log names them, health counts them."""
 
@@ -166,17 +178,6 @@ class VaultReader:
         self._copies.update(copies)
         return listed
 
-    async def drop_old_copy(
-        self, store: FileVersions, reports: EditReports, path: str, found: VaultFile
-    ) -> bool:
-        """Remove a file if it is a version of one that was deleted or forgotten. Returns whether it was removed."""
-        if not await store.is_deleted(path, *found.digests) or await store.is_purging():
-            return False
-        await self._vault.remove_file(path, frozenset([found.digest]))
-        await self._vault.remove_empty_folder(path.rpartition("/")[0])
-        reports.old_copy_removed(path)
-        return True
-
     async def look(self, path: str, limit: int | None = None) -> VaultFile | None:
         """The current file. None if it does not exist or can't be read; `failed` tells them apart."""
         try:
@@ -192,10 +193,6 @@ class VaultReader:
     def failed(self, path: str) -> bool:
         """Whether a file could not be read when it was last looked at."""
         return path in self._failed
-
-    async def readable(self, paths: Iterable[str]) -> list[str]:
-        """Those of the files that can be read or are gone."""
-        return [path for path in paths if await self.look(path, 1) is not None or not self.failed(path)]
 
     async def list_all(self, folder: str = "") -> Listing:
         """All files below a folder, and what below it can't be read."""
@@ -229,6 +226,10 @@ class VaultReader:
         return f"{'; '.join(said)}: the log says which" if said else None
 
 
+Look = Callable[[str, int | None], Awaitable[VaultFile | None]]
+"""Reads a file, as `VaultReader.look` does."""
+
+
 class FileFollower(Protocol):
     """Brings the journal up to date with one kind of file."""
 
@@ -237,9 +238,12 @@ class FileFollower(Protocol):
         """The files that should be there, with the digests of their last known content."""
         ...
 
-    async def look_at(self, paths: Iterable[str]) -> dict[str, FileStamp]:
+    async def look_at(self, paths: Iterable[str], look: Look | None = None) -> dict[str, FileStamp]:
         """Import or queue what changed. Returns the stamps of files that need not be read again."""
         ...
 
-    async def let_go(self, paths: Iterable[str]) -> None: ...
+    async def let_go(self, paths: Iterable[str]) -> None:
+        """A person removed, moved or emptied these files."""
+        ...
+
     async def write_again(self, paths: Iterable[str]) -> None: ...

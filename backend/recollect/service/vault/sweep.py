@@ -3,15 +3,14 @@
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
-from functools import partial
 
 from recollect.domain.job import ENTRIES, PEOPLE, TRANSCRIPT_EDITS
-from recollect.domain.markdown.transcript import is_transcript, transcript_place
-from recollect.domain.paths import is_markdown, is_note, transcript_path
-from recollect.domain.vault_file import EMPTY, FileStamp, KnownPart, Listing, VaultFile, loss_in_words
+from recollect.domain.markdown.transcript import is_transcript
+from recollect.domain.paths import is_markdown, is_note
+from recollect.domain.vault_file import EMPTY, FileStamp, Listing, loss_in_words
 from recollect.errors import Unavailable
 from recollect.infra.job_engine import JobEngine
-from recollect.infra.journal.files import SqlNoteStore, SqlTranscriptStore
+from recollect.infra.journal.files import SqlNoteStore
 from recollect.infra.vault import Vault
 from recollect.infra.watcher import VaultWatcher
 from recollect.service.coordination import Clock
@@ -34,7 +33,6 @@ class VaultSweep:
 
     def __init__(
         self,
-        store: SqlTranscriptStore,
         notes: SqlNoteStore,
         vault: Vault,
         watcher: VaultWatcher,
@@ -44,26 +42,21 @@ class VaultSweep:
         sweep_seconds: float = 60.0,
         settle_seconds: float = 0.7,
         on_notes_changed: Callable[[set[str]], None] = lambda owners: None,
-        on_due: Callable[[int], None] = lambda due: None,
         followers: Sequence[FileFollower] = (),
         on_swept: Callable[[bool, Listing], Awaitable[None]] | None = None,
     ) -> None:
-        self._store = store
         self._note_store = notes
         self._reader = VaultReader(vault)
-        self._drop_old_copy = partial(self._reader.drop_old_copy, store, reports)
         self.notes = NoteFollower(notes, vault, self._reader, reports, on_notes_changed)
         self._vault = vault
         self._watcher = watcher
         self.reports = reports
         self._clock = clock
         self._sweep_seconds, self._settle_seconds = sweep_seconds, settle_seconds
-        self._on_due, self._on_swept, self._followers = on_due, on_swept, followers
+        self._on_swept, self._followers = on_swept, followers
         self._stamps: dict[str, FileStamp] = {}
         """Of files that held what the journal knew when they were read; `_held` is what it knew at the last sweep."""
-        self._held: Mapping[str, object] = {}
-        self._places: dict[str, KnownPart] = {}
-        """Which part of which thread each file is; its digests may be old."""
+        self._held: Mapping[str, str] = {}
         self._loss: str | None = None
         self._failure: str | None = None
         self._blind: str | None = None
@@ -74,7 +67,7 @@ class VaultSweep:
 
     async def start(self) -> None:
         self._sweep_now, self._sweeping = asyncio.Event(), asyncio.Lock()
-        self._stamps, self._places, self._held = {}, {}, {}
+        self._stamps, self._held = {}, {}
         self._loss = self._failure = self._blind = self._sweeping_since = None
         self._reader.reset()
         self._tasks = [
@@ -116,8 +109,9 @@ class VaultSweep:
             missing = [note for note in await self._note_store.known() if not listing.may_hold(note.path)]
             await self.notes.let_go(await self.notes.write_again(missing))
             for follower in self._followers:
+                known = await follower.known()
                 await follower.write_again(
-                    [path for path in await follower.known() if not listing.may_hold(path)]
+                    [path for path in known if not listing.may_hold(path) and not is_transcript(path)]
                 )
             await self.sweep()
 
@@ -134,21 +128,23 @@ class VaultSweep:
             return
         if self._loss is not None or await self.notes.may_restore():
             self._sweep_now.set()
-        others: list[str] = []
-        for path in await self.notes.without_copies(await self._files_below(paths)):
-            if is_transcript(path):
-                await self._look_at_transcript(path)
-            else:
-                others.append(path)
-        await self._look_at_others(others)
-        await self._look_for_gone(others)
+        files = await self.notes.without_copies(await self._files_below(paths))
+        await self._look_at_files(files)
+        if any(map(self._reader.failed, files)):
+            self._sweep_now.set()  # Perhaps they can be read in a moment.
+        await self._look_for_gone(files)
 
-    async def _look_at_others(self, paths: Collection[str]) -> None:
+    async def _look_at_files(self, paths: Collection[str]) -> None:
         """Record changed notes, and hand other files to their followers."""
-        self._stamps |= await self.notes.look_at(path for path in paths if is_note(path))
-        for follower in self._followers:
-            followed = await self._reader.readable(path for path in paths if follower.follows(path))
-            self._stamps |= await follower.look_at(followed)
+        notes, followed = await asyncio.to_thread(
+            lambda: (
+                [path for path in paths if is_note(path)],
+                [[path for path in paths if follower.follows(path)] for follower in self._followers],
+            )
+        )
+        self._stamps |= await self.notes.look_at(notes)
+        for follower, files in zip(self._followers, followed, strict=True):
+            self._stamps |= await follower.look_at(files, self._reader.look)
 
     async def _files_below(self, paths: Iterable[str]) -> list[str]:
         files: set[str] = set()
@@ -168,14 +164,7 @@ class VaultSweep:
             self._sweep_now.set()  # It counts what is not read.
         if listing.stamps or listing.may_hold(folder):
             return set(listing.stamps)
-        known = {path for path in self._places if path.startswith(f"{folder}/")}
-        return known | await self._known_others(folder)
-
-    async def _known_others(self, folder: str) -> set[str]:
-        if "/threads/" in f"{folder}/":
-            return set()
-        known = [note.path for note in await self._note_store.known()]
-        return {path for path in (*known, *await self._followed()) if path.startswith(f"{folder}/")}
+        return {path for path in await self._expected() if path.startswith(f"{folder}/")}
 
     async def _followed(self) -> dict[str, str]:
         followed: dict[str, str] = {}
@@ -184,56 +173,14 @@ class VaultSweep:
         return followed
 
     async def _look_for_gone(self, paths: Collection[str]) -> None:
-        """Start a sweep if a file is missing or can't be read: it counts what is missing before it acts."""
+        """Start a sweep if a file is missing, emptied or can't be read: it counts what is missing before it acts."""
         for path in paths:
-            followed = is_note(path) or any(follower.follows(path) for follower in self._followers)
-            if followed and await self._reader.look(path, 1) is None:
-                self._sweep_now.set()
-                return
-
-    async def _look_at_transcript(self, path: str) -> None:
-        found = await self._reader.look(path)
-        if self._reader.failed(path):
-            self._sweep_now.set()  # Perhaps it can be read in a moment.
-            return
-        if found is not None and self._vault.is_own(path, found.digest):
-            return
-        place = self._places.get(path)
-        if place is None and found is not None:
-            place = self._learn_place(path, found.text)
-        part = None if place is None else await self._store.part(place.thread, place.part)
-        if part is None and found is not None and await self._drop_old_copy(path, found):
-            return
-        if place is None:
-            # New since the last sweep and gone or unidentifiable by now, or not ours: the sweep finds out.
-            self._sweep_now.set()
-            return
-        if part is None or part.digest is None:
-            self._places.pop(path, None)  # It was forgotten, or has yet to be written.
-        elif found is None or found.digest == EMPTY:
-            # One of many, perhaps: the sweep counts them before any is restored.
-            self._sweep_now.set()
-        elif found.digest not in part.digests:
-            await self._queue_changed(path, found, place)
-
-    def _learn_place(self, path: str, text: str) -> KnownPart | None:
-        if (said := transcript_place(text)) is None:
-            return None
-        thread, part = said
-        if transcript_path(*thread.ref, part) != path:
-            return None
-        self._places[path] = KnownPart(*thread.ref, part, frozenset())
-        return self._places[path]
-
-    async def _queue_changed(self, path: str, found: VaultFile, part: KnownPart) -> None:
-        if await self._store.is_old_copy(path, *found.digests):
-            self.reports.see_old_copy()
-        await self._queue(part)
-
-    async def _queue(self, part: KnownPart, *, gone: bool = False) -> None:
-        now = self._clock()
-        await self._store.queue_transcript_edits(part.thread, part.part, now, gone=gone)
-        self._on_due(now)
+            followed = any(follower.follows(path) for follower in self._followers)
+            if followed or is_note(path):
+                found = await self._reader.look(path, 1)
+                if found is None or (followed and found.digest == EMPTY):
+                    self._sweep_now.set()
+                    return
 
     async def sweep(self) -> None:
         """Look at the whole vault: read what changed since the last time, and count what is gone."""
@@ -248,22 +195,22 @@ class VaultSweep:
         if not self._vault.is_there():
             return
         notes = await self._note_store.known()
-        parts, others = await self._expected()
-        listing, gone = await self._settled(parts, others)
+        expected = await self._expected()
+        listing, gone = await self._settled(expected)
         if gone:
             # What was forgotten meanwhile is gone for good reason.
-            parts, others = await self._expected()
-            gone &= parts.keys() | others.keys()
+            expected = await self._expected()
+            gone &= expected.keys()
         if not self._vault.is_there():
             return
-        gone_parts = gone & parts.keys()
-        self._judge(len(parts), len(others), len(gone_parts), len(gone) - len(gone_parts))
+        known, lost = await asyncio.to_thread(
+            lambda: (sum(map(is_transcript, expected)), sum(map(is_transcript, gone)))
+        )
+        self._judge(known, len(expected) - known, lost, len(gone) - lost)
         self._reader.swept(listing)
-        self._remember(parts, others, listing.stamps)
-        await self._look_at_changed(parts, listing.stamps, gone_parts if self._loss is None else gone)
+        self._remember(expected, listing.stamps)
+        await self._look_at_changed(listing.stamps, gone if self._loss is not None else ())
         went_back = self.reports.goes_back()
-        for path in sorted(gone_parts) if went_back or self._loss is None else ():
-            await self._queue(parts[path], gone=True)
         missing = [note for note in notes if not listing.may_hold(note.path)]
         if went_back:
             missing = [note for note in await self.notes.write_again(missing) if is_note(note.path)]
@@ -271,56 +218,43 @@ class VaultSweep:
                 await follower.write_again([path for path in sorted(gone) if follower.follows(path)])
         elif self._loss is None:
             for follower in self._followers:
-                await follower.let_go(
-                    [path for path in sorted(gone) if not listing.may_hold(path) and follower.follows(path)]
-                )
+                await follower.let_go([path for path in sorted(gone) if follower.follows(path)])
         await self.notes.swept(missing if self._loss is None else ())
         if self._on_swept is not None:
             await self._on_swept(went_back, listing)
         self.sweeps += 1
 
-    async def _expected(self) -> tuple[dict[str, KnownPart], dict[str, str]]:
-        """The transcripts that should be there, and the other files with their digests.
+    async def _expected(self) -> dict[str, str]:
+        """The files that should be there, with their digests.
 
         Only its follower knows whether a file should be there: its record as a note outlives the file for a while.
         """
-        parts = await self._known_parts()
         notes = {note.path: note.digest for note in await self._note_store.known()}
-        own = {
+        expected = {
             path: digest
             for path, digest in notes.items()
             if not any(follower.follows(path) for follower in self._followers)
         }
-        return parts, own | await self._followed()
+        for follower in self._followers:
+            expected |= await follower.known()
+        return expected
 
-    async def _known_parts(self) -> dict[str, KnownPart]:
-        known = await self._store.known_parts()
-        return await asyncio.to_thread(
-            lambda: {transcript_path(*part.thread, part.part): part for part in known}
-        )
-
-    async def _settled(
-        self, parts: Mapping[str, KnownPart], others: Mapping[str, str]
-    ) -> tuple[Listing, set[str]]:
+    async def _settled(self, expected: Mapping[str, str]) -> tuple[Listing, set[str]]:
         """List the files until no more vanish. Returns the existing files and the known ones that are missing."""
         before: set[str] = set()
         while True:
             listing = await self._reader.list_all()
-            gone = await asyncio.to_thread(listing.gone, parts, others)
+            gone = await asyncio.to_thread(listing.gone, expected)
             if gone == before:
                 return listing, gone
             before = gone
             await asyncio.sleep(self._settle_seconds)
 
-    def _remember(self, parts: Mapping[str, KnownPart], others: Mapping[str, str], stamps: Stamps) -> None:
-        self._places.update(parts)
-        for path in self._places.keys() - parts.keys() - stamps.keys():
-            del self._places[path]
-        held: Mapping[str, object] = {**{path: part.digests for path, part in parts.items()}, **others}
+    def _remember(self, expected: Mapping[str, str], stamps: Stamps) -> None:
         for path in list(self._stamps):
-            if path not in stamps or held.get(path) != self._held.get(path, held.get(path)):
+            if path not in stamps or expected.get(path) != self._held.get(path, expected.get(path)):
                 del self._stamps[path]
-        self._held = held
+        self._held = expected
 
     def _judge(self, parts: int, notes: int, gone_parts: int, gone_notes: int) -> None:
         before, self._loss = self._loss, loss_in_words(parts, notes, gone_parts, gone_notes)
@@ -329,9 +263,7 @@ class VaultSweep:
         elif self._loss is None and before is not None:
             _log.info("the files that had vanished from the vault are back")
 
-    async def _look_at_changed(
-        self, parts: Mapping[str, KnownPart], stamps: Stamps, gone: Collection[str]
-    ) -> None:
+    async def _look_at_changed(self, stamps: Stamps, gone: Collection[str]) -> None:
         seen = dict(self._stamps)
         changed = await asyncio.to_thread(
             lambda: [
@@ -340,22 +272,7 @@ class VaultSweep:
                 if path not in gone and (stamp != seen.get(path) or self._reader.failed(path))
             ]
         )
-        changed = await self.notes.without_copies(changed)
-        for path in changed:
-            if path in parts:
-                await self._compare(path, parts[path])
-            elif is_transcript(path) and (found := await self._reader.look(path)) is not None:
-                await self._drop_old_copy(path, found)
-        await self._look_at_others(changed)
-
-    async def _compare(self, path: str, part: KnownPart) -> None:
-        found = await self._reader.look(path)
-        if found is None:
-            return
-        if found.digest not in part.digests and not self._vault.is_own(path, found.digest):
-            await self._queue_changed(path, found, part)
-        elif found.stamp is not None:
-            self._stamps[path] = found.stamp
+        await self._look_at_files(await self.notes.without_copies(changed))
 
     async def _follow_watcher(self) -> None:
         try:

@@ -9,7 +9,7 @@ from recollect.domain.job import Job, Unfinished
 from recollect.domain.vault_file import EMPTY, FileStamp, KnownFile, VaultFile
 from recollect.infra.journal.vault_files import SqlVaultFiles
 from recollect.infra.vault import Vault
-from recollect.service.vault.reader import EditReports, without_copies
+from recollect.service.vault.reader import EditReports, Look, drop_old_copy, without_copies
 
 _MOST_ROUNDS = 5
 
@@ -35,7 +35,7 @@ class FileSync:
     store: SqlVaultFiles
     vault: Vault
     reports: EditReports
-    limit: int
+    limit: int | None
     """Of the bytes that are read."""
     ignores_empty = False
     """Whether an emptied file is left to the sweep, which judges it together with missing files."""
@@ -119,26 +119,25 @@ class FileSync:
         self,
         file: KnownFile,
         text: str,
-        found: VaultFile | None,
+        ours: frozenset[str],
         parts: Any = None,
         *,
         over_theirs: bool = False,
-    ) -> None:
-        """Announce, write and record. Raises Unfinished if a person saved something else than was `found`.
+    ) -> VaultFile | None:
+        """Announce, write and record. If the file is none of `ours`, it is a person's and returned, untouched.
 
-        With `over_theirs`, their version is kept as a conflict file.
+        With `over_theirs` it is kept as a conflict file, and replaced.
         """
         digest = text_digest(text)
         await self.store.announce(file, digest, parts)
         if over_theirs:
-            self._tell_conflict(file.path, await self.vault.write(file.path, text, file.digests | {digest}))
-        elif found is None or found.digest != digest:
-            ours = frozenset([digest] if found is None else [digest, found.digest])
-            if await self.vault.write_unless_foreign(file.path, text, ours) is not None:
-                raise Unfinished
+            self._tell_conflict(file.path, await self.vault.write(file.path, text, ours | {digest}))
+        elif (theirs := await self.vault.write_unless_foreign(file.path, text, ours | {digest})) is not None:
+            return theirs
         await self.written(file.path, text, digest)
         await self.store.record(file, digest, parts)
         self.changed(file.path)
+        return None
 
     async def _write(
         self,
@@ -149,10 +148,11 @@ class FileSync:
         is_old: bool = False,
     ) -> None:
         rendered = await self.render(file, found, is_old=is_old)
-        if rendered.text is not None:
-            await self.put(file, rendered.text, found, rendered.parts, over_theirs=over_theirs)
-            return
         ours = file.digests if found is None else frozenset([found.digest])
+        if rendered.text is not None:
+            if await self.put(file, rendered.text, ours, rendered.parts, over_theirs=over_theirs) is not None:
+                raise Unfinished
+            return
         conflict = await self.vault.remove_file(file.path, ours)
         await self.store.removed(file.path)
         await self.removed(file.path)
@@ -166,10 +166,8 @@ class FileSync:
         if file is not None:
             await self._write(file, found, is_old=True)
             self.reports.old_copy_replaced(path)
-        elif not await self.store.is_purging():  # Else the file goes with all else that was forgotten.
-            await self.vault.remove_file(path, frozenset([found.digest]))
+        elif await drop_old_copy(self.store, self.vault, self.reports, path, found):
             await self.removed(path)
-            self.reports.old_copy_removed(path)
 
     def _is_foreign(self, file: KnownFile | None, found: VaultFile) -> bool:
         """Whether it is a person's version."""
@@ -187,26 +185,31 @@ class FileSync:
 
     async def known(self) -> dict[str, str]:
         """The files that should be in the vault, with the digests of their last known content."""
-        files = await self.store.files()
-        return {file.path: file.digest for file in files if file.is_written and file.digest is not None}
+        return await self.store.held()
 
-    async def look_at(self, paths: Iterable[str]) -> dict[str, FileStamp]:
+    async def look_at(self, paths: Iterable[str], look: Look | None = None) -> dict[str, FileStamp]:
         """Queue the files that a person changed. Returns the stamps of those that need not be read again."""
         stamps: dict[str, FileStamp] = {}
         for path in paths:
-            found = await self.vault.look(path, self.limit)
+            # Known before it is read: else what we write in between would be taken for an old copy.
+            file = await self.store.file(path)
+            found = await (look or self.vault.look)(path, self.limit)
             if found is None or (self.ignores_empty and found.digest == EMPTY):
                 continue
-            if self._is_foreign(await self.store.file(path), found):
-                if await self.store.is_old_copy(path, *found.digests):
-                    self.reports.see_old_copy()
-                await self.store.queue(path)
+            if self._is_foreign(file, found):
+                await self.see_edits(path, file, found)
             elif found.stamp is not None:
                 stamps[path] = found.stamp
         return stamps
 
+    async def see_edits(self, path: str, file: KnownFile | None, found: VaultFile) -> None:
+        """A person changed the file, or an old copy is in its place: it is settled by a job."""
+        if await self.store.is_old_copy(path, *found.digests):
+            self.reports.see_old_copy()
+        await self.store.queue(path)
+
     async def let_go(self, paths: Iterable[str]) -> None:
-        """A person removed or moved these files."""
+        """A person removed, moved or emptied these files."""
         await self.let_go_now(paths)
 
     async def let_go_now(self, paths: Iterable[str]) -> None:
@@ -215,7 +218,8 @@ class FileSync:
             await self.write_again(paths)
             return
         for path in paths:
-            await self.remove_contents(path)
+            if await self._look(path) is None:
+                await self.remove_contents(path)
 
     async def write_again(self, paths: Iterable[str]) -> None:
         """Restore these files, which nobody meant to remove."""

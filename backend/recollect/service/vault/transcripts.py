@@ -1,20 +1,27 @@
 """Writes turns and memcells to transcripts, and takes in what a person changed there."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 
-from recollect.domain.identity import text_digest
 from recollect.domain.job import Job
 from recollect.domain.markdown.revision import Revision, compare
-from recollect.domain.markdown.transcript import parse_part, render_part
+from recollect.domain.markdown.transcript import is_transcript, parse_part, render_part
 from recollect.domain.model import Memcell, Thread, ThreadRef, TranscriptPart, Turn
-from recollect.domain.paths import transcript_path
-from recollect.domain.vault_file import PlacedTurn, StoredPart, TranscriptState, VaultFile
+from recollect.domain.paths import owner_folder, transcript_path
+from recollect.domain.vault_file import (
+    TRANSCRIPTS,
+    KnownFile,
+    PlacedTurn,
+    StoredPart,
+    TranscriptState,
+    VaultFile,
+)
 from recollect.failpoints import FailPoints
-from recollect.infra.journal.files import SqlTranscriptStore
+from recollect.infra.journal.files import PartParts, SqlTranscriptStore
 from recollect.infra.vault import Vault
-from recollect.service.vault.reader import EditReports
+from recollect.service.vault.reader import EditReports, drop_old_copy
+from recollect.service.vault.sync import FileSync
 
 _NEWER_TURNS = 200
 PART_CHARS = 32 * 1024
@@ -25,10 +32,10 @@ _MOST_EDITS = 5
 
 
 @dataclass(frozen=True, slots=True)
-class Transcriber:
+class Transcriber(FileSync):
     """Every part is rendered from the journal and replaced whole: running twice leaves the same bytes.
 
-    What a person changed in a file is taken into the journal before that file is replaced.
+    What a person changed in a file is imported before that file is replaced. A file that they removed is restored.
     """
 
     store: SqlTranscriptStore
@@ -37,6 +44,8 @@ class Transcriber:
     on_revised: Callable[[ThreadRef], None] = lambda thread: None
     """Told the thread whenever the words of a turn, a title or tags were edited by hand."""
     reports: EditReports = field(default_factory=EditReports)
+    limit = None
+    ignores_empty = True
 
     async def handle(self, job: Job) -> None:
         """The handler of transcribe jobs."""
@@ -101,14 +110,31 @@ class Transcriber:
             await self.rewrite(state, part)
         elif found is None and restore:
             await self.store.forget_part(thread, number)
-            await self.rewrite(state, replace(part, digest=None, writing=None))
+            await self.rewrite(state, replace(part, digest=None, announced=None))
             self.reports.file_restored(path)
+
+    def follows(self, path: str) -> bool:
+        return is_transcript(path)
+
+    async def see_edits(self, path: str, file: KnownFile | None, found: VaultFile) -> None:
+        if file is not None and file.digest is not None:
+            await FileSync.see_edits(self, path, file, found)
+        elif file is None:
+            await drop_old_copy(self.store, self.vault, self.reports, path, found)
+
+    async def let_go(self, paths: Iterable[str]) -> None:
+        """Forgetting goes through the API: files that a person removed are restored."""
+        await self.write_again(paths)
+
+    async def write_again(self, paths: Iterable[str]) -> None:
+        for path in paths:
+            await self.store.queue(path, gone="yes")
 
     async def _put(self, state: TranscriptState, part: StoredPart, turns: list[PlacedTurn]) -> None:
         """Write a part that holds these turns. What a person changed in its file is taken in before."""
         ours = part.digests
         for _ in range(_MOST_EDITS):
-            found = await self._write(state, part, turns, ours)
+            found = await self._write_part(state, part, turns, ours)
             if found is None:
                 return
             ours |= {found.digest}
@@ -124,7 +150,7 @@ class Transcriber:
                 part = replace(part, header_revision=newest.header_revision)
             state = newest
             turns = await self.store.turns(state.thread.ref, part.first_position, _last(part, turns))
-        await self._write(state, part, turns, ours, insist=True)
+        await self._write_part(state, part, turns, ours, over_theirs=True)
 
     async def _is_being_forgotten(self, path: str, found: VaultFile) -> bool:
         """Whether it is the file of a forgotten thread whose id is in use again before its purge ran."""
@@ -167,43 +193,33 @@ class Transcriber:
             )
         )
 
-    async def _write(
+    async def _write_part(
         self,
         state: TranscriptState,
         part: StoredPart,
         turns: list[PlacedTurn],
         ours: frozenset[str],
         *,
-        insist: bool = False,
+        over_theirs: bool = False,
     ) -> VaultFile | None:
-        """Render a part and put it in place, unless the file is a person's version: that is returned.
-
-        With `insist` their version is kept beside as a conflict file.
-        """
+        """Render a part and put it in place, as `put` does."""
         thread, last = state.thread.ref, _last(part, turns)
         cells = await self.store.cells(thread, part.first_position, last)
         text = await asyncio.to_thread(render_part, part_of(state.thread, part.part, turns, cells))
-        digest = text_digest(text)
-        is_known = digest == part.digest
-        part = replace(
-            part,
-            last_position=last,
-            header_revision=state.header_revision,
-            writing=part.announcing(digest),
+        part = replace(part, last_position=last, header_revision=state.header_revision)
+        file = KnownFile(
+            _path(state, part),
+            TRANSCRIPTS,
+            thread.space,
+            owner_folder(thread.space, thread.user_id),
+            digest=part.digest,
+            announced=part.announced,
         )
-        if not (is_known and await self._holds(_path(state, part), digest)):
-            await self.store.announce(thread, part)
-            if insist:
-                await self.vault.write(_path(state, part), text, ours | {digest})
-            elif found := await self.vault.write_unless_foreign(_path(state, part), text, ours):
-                return found
-        await self.store.record(thread, replace(part, digest=digest, writing=None), cells)
-        self.fail_points.reach("transcribe.recorded")
-        return None
-
-    async def _holds(self, path: str, digest: str) -> bool:
-        found = await self.vault.look(path)
-        return found is not None and found.digest == digest
+        parts = PartParts(thread, part, cells)
+        theirs = await self.put(file, text, ours, parts, over_theirs=over_theirs)
+        if theirs is None:
+            self.fail_points.reach("transcribe.recorded")
+        return theirs
 
 
 def part_of(thread: Thread, part: int, turns: list[PlacedTurn], cells: list[Memcell]) -> TranscriptPart:

@@ -1,17 +1,19 @@
 """Upgrade: writes old files of the vault in the form of today, and puts them back when asked to."""
 
 import asyncio
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from recollect.domain.identity import text_digest
 from recollect.domain.job import Unfinished
-from recollect.domain.markdown.transcript import is_transcript, render_part, transcript_place
-from recollect.domain.paths import ENTRY_FILE_BYTES, transcript_path
-from recollect.domain.vault_file import KnownFile, KnownPart, StoredPart, VaultFile
+from recollect.domain.markdown.transcript import is_transcript, render_part
+from recollect.domain.paths import ENTRY_FILE_BYTES
+from recollect.domain.vault_file import KnownFile, StoredPart, VaultFile
 from recollect.infra.journal.entry_files import FileParts
+from recollect.infra.journal.files import PartParts
 from recollect.infra.upgrade_copies import UpgradeCopies
 from recollect.service.coordination import Progress, no_progress
 from recollect.service.vault.entry_files import EntryFiles
+from recollect.service.vault.sync import FileSync
 from recollect.service.vault.transcripts import Transcriber, part_of
 
 _UNSEEN = "was changed by hand and is not imported yet"
@@ -41,25 +43,27 @@ class Upgrader:
 
     async def upgrade(self, progress: Progress = no_progress) -> Upgraded:
         result = Upgraded()
-        parts, files = await self.transcriber.store.known_parts(), await self.entry_files.store.files()
-        for done, part in enumerate(parts, 1):
-            await self._upgrade_part(part, result)
+        parts, files = sorted(await self.transcriber.known()), await self.entry_files.store.files()
+        for done, path in enumerate(parts, 1):
+            await self._upgrade_part(path, result)
             progress(done, len(parts) + len(files))
         for done, file in enumerate(files, len(parts) + 1):
             await self._upgrade_entries(file, result)
             progress(done, len(parts) + len(files))
         return result
 
-    async def _upgrade_part(self, known: KnownPart, result: Upgraded) -> None:
-        store, path = self.transcriber.store, transcript_path(*known.thread, known.part)
-        state, part = await store.state(known.thread), await store.part(known.thread, known.part)
+    async def _upgrade_part(self, path: str, result: Upgraded) -> None:
+        store = self.transcriber.store
         found = await self.transcriber.vault.look(path)
-        if state is None or part is None or found is None:
+        placed = await store.placed(path)
+        state = None if placed is None else await store.state(placed[0])
+        if placed is None or state is None or found is None:
             return
+        thread, part = placed
         if not _is_ours(found, part):
             result.left.append(f"{path}: {_UNSEEN}")
             return
-        where = known.thread, part.first_position, part.last_position
+        where = thread, part.first_position, part.last_position
         wanted = part_of(state.thread, part.part, await store.turns(*where), await store.cells(*where))
         text = await asyncio.to_thread(render_part, wanted)
         if text == found.text:
@@ -104,26 +108,17 @@ class Upgrader:
         return result
 
     async def _put_back(self, path: str, found: VaultFile, old: str) -> bool:
-        digest, ours = text_digest(old), frozenset([found.digest])
-        vault = self.transcriber.vault
-        if not is_transcript(path):
-            file = await self.entry_files.store.file(path)
-            if file is None or not file.is_written or not _is_ours(found, file):
-                return False
-            try:
-                await self.entry_files.put(file, old, found, FileParts({}))
-            except Unfinished:
-                return False
-            return True
-        place, store = transcript_place(old), self.transcriber.store
-        part = None if place is None else await store.part(place[0].ref, place[1])
-        if place is None or part is None or not _is_ours(found, part):
+        ours = frozenset([found.digest])
+        if is_transcript(path):
+            files: FileSync = self.transcriber
+            placed = await self.transcriber.store.placed(path)
+            parts: object = None if placed is None else PartParts(*placed)
+        else:
+            files, parts = self.entry_files, FileParts({})
+        file = await files.store.file(path)
+        if file is None or parts is None or not file.is_written or not _is_ours(found, file):
             return False
-        await store.announce(place[0].ref, replace(part, writing=part.announcing(digest)))
-        if await vault.write_unless_foreign(path, old, ours) is not None:
-            return False
-        await store.record(place[0].ref, replace(part, digest=digest, writing=None), ())
-        return True
+        return await files.put(file, old, ours, parts) is None
 
 
 def _is_ours(found: VaultFile, known: StoredPart | KnownFile) -> bool:

@@ -11,8 +11,10 @@ import pytest
 from alembic.config import Config
 from alembic.script import ScriptDirectory
 
+from recollect.domain.model import ThreadRef
+from recollect.domain.paths import transcript_path
 from recollect.domain.people import Preferences, Preset
-from recollect.domain.vault_file import KnownFile
+from recollect.domain.vault_file import KnownFile, StoredPart
 from recollect.errors import RecollectError, SchemaTooNew, SchemaTooOld
 from recollect.infra.journal import connection as journal_connection
 from recollect.infra.journal.connection import (
@@ -24,6 +26,7 @@ from recollect.infra.journal.connection import (
 )
 from recollect.infra.journal.database import Database
 from recollect.infra.journal.entry_files import SqlEntryFileStore
+from recollect.infra.journal.files import SqlTranscriptStore
 from recollect.infra.journal.people import SqlPresetStore
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "schema-0026.sql"
@@ -34,6 +37,8 @@ FILES_OF_0026 = (
         'default/presets/calm.md', 0, NULL, NULL)""",
     f"""INSERT INTO people VALUES ('default', 'preferences', 'ann', '{{"auto_memory": false}}', 2,
         '{ANN}/preferences.md', 2, 'd4', NULL)""",
+    "INSERT INTO threads (pk, space, user_id, thread_id, created, updated) VALUES (7, 'default', 'ann', 't 1', 0, 0)",
+    "INSERT INTO transcript_parts VALUES (7, 1, 1, 2, 3, 'd5', 'd6'), (7, 2, 3, 4, 1, NULL, 'd7')",
 )
 REFUSED = [("0001", SchemaTooOld, OLDEST), ("0025", SchemaTooOld, OLDEST), ("9999", SchemaTooNew, HEAD)]
 
@@ -97,6 +102,13 @@ async def test_the_files_that_a_home_of_0026_knows_are_known_as_before(
     ]
     assert await people.preset("default", "Calm") == Preset("default", "Calm", "Be calm.")
     assert await people.holds(f"{ANN}/preferences.md") == Preferences("default", "ann", auto_memory=False)
+    transcripts = SqlTranscriptStore(database, clock=lambda: 1)
+    thread = ThreadRef("default", "ann", "t 1")
+    assert await transcripts.parts(thread) == [
+        StoredPart(1, 1, 2, 3, "d5", "d6"),
+        StoredPart(2, 3, 4, 1, None, "d7"),
+    ]
+    assert await transcripts.held() == {transcript_path(*thread, 1): "d5"}
     await database.close()
 
 

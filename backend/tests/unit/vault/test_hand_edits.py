@@ -72,11 +72,8 @@ async def test_a_second_edit_of_a_marked_turn_is_left_as_the_person_wrote_it(hou
     assert house.vault.files[part_of("t1")] == theirs
 
 
-@pytest.mark.parametrize("remembered", [True, False], ids=["since the start", "by its digest"])
-async def test_our_own_writes_queue_nothing(house: House, remembered: bool) -> None:
+async def test_our_own_writes_queue_nothing(house: House) -> None:
     await house.talk("t1", "t2")
-    if not remembered:
-        house.vault._own.clear()
     await house.edits.look_at([part_of("t1"), part_of("t2")])
     await house.edits.sweep()
     assert await house.looks_asked_for() == []

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -11,7 +12,7 @@ from recollect.domain.entries.entry import EPISODES, FACTS, EntryChange, KnownEn
 from recollect.domain.job import TRANSCRIBE, Job
 from recollect.domain.markdown.transcript import parse_part
 from recollect.domain.model import Append, Entry, Memcell, NewTurn, Thread, ThreadRef
-from recollect.domain.vault_file import PlacedTurn, StoredPart, VaultFile
+from recollect.domain.vault_file import PlacedTurn, VaultFile
 from recollect.errors import StorageUnavailable
 from recollect.failpoints import FailPoints
 from recollect.infra.journal.files import SqlTranscriptStore
@@ -148,14 +149,14 @@ async def test_a_memory_that_goes_while_the_transcript_is_written_loses_its_link
     journal: Journal, vault: PersonsVault
 ) -> None:
     class Late(SqlTranscriptStore):
-        async def announce(self, thread: ThreadRef, part: StoredPart) -> None:
-            await super().announce(thread, part)
+        async def announce(self, *written: Any) -> None:
+            await super().announce(*written)
             await change(journal, remove=["fa-1"])
 
     await add(journal, "a")
     cell = await close_all(journal)
     await change(journal, made_of(cell, FACTS, "fa-1"))
-    await run(journal, vault, Late(journal.database))
+    await run(journal, vault, Late(journal.database, clock=journal.clock))
     assert links_in(vault) == ["facts/2026-05-08#^fa-1"]
     await run(journal, vault)
     assert links_in(vault) == []
@@ -229,7 +230,7 @@ class Counting(SqlTranscriptStore):
 async def test_a_message_in_a_long_thread_costs_no_more_than_in_a_short_one(
     journal: Journal, vault: PersonsVault
 ) -> None:
-    text, store = "x" * (PART_CHARS // 30), Counting(journal.database)
+    text, store = "x" * (PART_CHARS // 30), Counting(journal.database, clock=journal.clock)
 
     async def cost_of_a_part() -> tuple[int, int]:
         """Turns read and files written while as many messages come one by one as a part holds."""
@@ -337,12 +338,12 @@ async def test_a_thread_deleted_while_it_is_written_leaves_no_file(
     """It is deleted between the plan and the announcement; its purge follows."""
 
     class Deleting(SqlTranscriptStore):
-        async def announce(self, thread: ThreadRef, part: StoredPart) -> None:
+        async def announce(self, *written: Any) -> None:
             await journal.delete("t1")
-            await super().announce(thread, part)
+            await super().announce(*written)
 
     await add(journal, "a")
-    await run(journal, vault, Deleting(journal.database))
+    await run(journal, vault, Deleting(journal.database, clock=journal.clock))
     await purging(journal, vault)(replace(JOB, payload={"user_id": "me"}))
     assert FIRST not in vault.files
 

@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
 from pathlib import Path
 
 import pytest
@@ -12,7 +12,7 @@ from recollect.domain.vault_file import NOT_FOLLOWED, UNREADABLE, FileStamp, Vau
 from recollect.errors import StorageUnavailable
 from recollect.service import coordination as retry_loop
 from recollect.service.recall.verify import UNPROVEN
-from recollect.service.vault.reader import FileFollower
+from recollect.service.vault.reader import FileFollower, Look
 from tests.contract.journals import Journal
 from tests.eventually import eventually
 from tests.persons_vault import PersonsVault
@@ -57,8 +57,7 @@ class LockedVault(PersonsVault):
 class ReadsOne(FileFollower):
     """Follows presets, and would fail as a whole where one cannot be read."""
 
-    def __init__(self, vault: PersonsVault) -> None:
-        self.vault = vault
+    def __init__(self) -> None:
         self.seen: set[str] = set()
 
     def follows(self, path: str) -> bool:
@@ -67,11 +66,9 @@ class ReadsOne(FileFollower):
     async def known(self) -> dict[str, str]:
         return {}
 
-    async def look_at(self, paths: object) -> dict[str, FileStamp]:
-        assert isinstance(paths, list)
-        for path in paths:
-            assert await self.vault.look(path) is not None
-            self.seen.add(path)
+    async def look_at(self, paths: Iterable[str], look: Look | None = None) -> dict[str, FileStamp]:
+        assert look is not None
+        self.seen |= {path for path in paths if await look(path, None) is not None}
         return {}
 
     async def let_go(self, paths: object) -> None: ...
@@ -82,7 +79,7 @@ class House(VaultHouse):
     vault: LockedVault
 
     def __init__(self, journal: Journal, vault: LockedVault) -> None:
-        self.presets = ReadsOne(vault)
+        self.presets = ReadsOne()
         super().__init__(journal, vault, self.presets)
 
     async def known(self) -> set[str]:

@@ -9,6 +9,7 @@ from recollect.domain.identity import text_digest
 from recollect.domain.model import NOTE_BYTES, Note
 from recollect.domain.vault_file import FileStamp, VaultFile
 from recollect.errors import StorageUnavailable
+from recollect.service.vault.reader import Look
 from tests.contract.journals import Journal
 from tests.entry_house import TODAY, entry_house, fact
 from tests.eventually import eventually
@@ -96,7 +97,7 @@ class Remembered:
     async def known(self) -> dict[str, str]:
         return dict(self.files)
 
-    async def look_at(self, paths: Iterable[str]) -> dict[str, FileStamp]:
+    async def look_at(self, paths: Iterable[str], look: Look | None = None) -> dict[str, FileStamp]:
         return {}
 
     async def let_go(self, paths: Iterable[str]) -> None:
@@ -293,14 +294,9 @@ async def test_an_edit_that_cannot_be_looked_at_now_is_looked_at_again(house: Ho
     await house.edits.stop()
 
 
-@pytest.mark.parametrize("text", [None, "recollect: 1\nkind: transcript\n"], ids=["gone", "damaged"])
-async def test_a_transcript_whose_place_was_never_learned_is_left_to_a_sweep_at_once(
-    house: House, text: str | None
-) -> None:
+async def test_a_transcript_that_is_gone_is_left_to_a_sweep_at_once(house: House) -> None:
     await house.edits.start()
     await eventually(lambda: house.edits.sweeps == 1)
-    if text is not None:
-        house.vault.files[part_of("t1")] = text
     house.watcher.tell(part_of("t1"))
     await eventually(lambda: house.edits.sweeps == 2)
     await house.edits.stop()

@@ -1,7 +1,6 @@
 """Verify finds what is missing or differs, and repairs what is gone."""
 
 from collections.abc import Callable
-from dataclasses import replace
 
 import pytest
 
@@ -10,7 +9,7 @@ from recollect.domain.model import Append, Memcell, NewTurn, Thread, ThreadRef
 from recollect.failpoints import FailPoints
 from recollect.service.vault.transcripts import Transcriber
 from recollect.service.verify import Verification, Verifier
-from tests.contract.journals import Journal
+from tests.contract.journals import Journal, announce_part
 from tests.fakes import START
 from tests.persons_vault import PersonsVault
 
@@ -181,7 +180,7 @@ async def test_an_attempt_that_failed_hides_nothing(
     if digest is None:
         await journal.transcripts.forget_part(ThreadRef("default", "me", "t1"), 1)
     (part, *_) = await journal.transcripts.parts(ThreadRef("default", "me", "t1"))
-    await journal.transcripts.announce(ThreadRef("default", "me", "t1"), replace(part, writing="0" * 64))
+    await announce_part(journal.transcripts, ThreadRef("default", "me", "t1"), part, "0" * 64)
     vault.files[FIRST] = "junk"
     assert f"{FIRST} differs from the journal" in (await verify(journal, vault)).problems
 
