@@ -41,7 +41,7 @@ from recollect.service.imports.importer import Importer
 from recollect.service.memory_tool import MemoryTool
 from recollect.service.models.background import BackgroundModel
 from recollect.service.models.cached_model_calls import CachedModelCalls
-from recollect.service.models.connect import Connected, connect_model
+from recollect.service.models.choice import Connected, connect_model
 from recollect.service.rebuild import OpenedHome
 from recollect.service.remember.boundaries import Boundaries, boundary_rules
 from recollect.service.remember.consolidate import Cases, Remembering

@@ -32,7 +32,7 @@ from recollect.domain.strategy import STRATEGIES
 from recollect.entrypoints.cli.client import HomeClient, add_all
 from recollect.entrypoints.http.server import create_server
 from recollect.errors import StorageUnavailable
-from recollect.infra.backends.port import Backend
+from recollect.infra.backends.configured import Backend
 from recollect.service.chat.always_on_memories import AlwaysOnMemories, QuerySimilarity
 from recollect.service.chat.context import RecallSource
 from recollect.service.chat.context_builder import PromptMaker

@@ -5,13 +5,10 @@ import json
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any
 
 from recollect.domain.model import JsonObject, Turn
-
-BackendKind = Literal[
-    "llama.cpp", "lmstudio", "vllm", "sglang", "ollama", "openai", "anthropic", "openrouter", "other"
-]
+from recollect.setting_groups import BackendKind
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,9 +12,8 @@ from recollect.domain.markdown.front_matter import write_time
 from recollect.errors import Conflict, ModelUnavailable, NotFound, Refused, StorageUnavailable, Unavailable
 from recollect.infra.archive import pack, unpack
 from recollect.infra.backends.client import HttpBackend
-from recollect.infra.backends.configured import AnyBackend, Backends
+from recollect.infra.backends.configured import AnyBackend, Backend, Backends
 from recollect.infra.backends.local_model import LocalModel
-from recollect.infra.backends.port import Backend
 from recollect.infra.job_engine import JobEngine
 from recollect.infra.journal.connection import copy_journal
 from recollect.infra.ledger import LEDGER

@@ -10,7 +10,7 @@ import pytest
 
 from recollect.domain.llm import ChatCall, Delta, Finished, Sent
 from recollect.errors import ModelUnavailable, UnknownModel
-from recollect.infra.backends.port import Backend
+from recollect.infra.backends.configured import Backend
 from recollect.infra.backends.server import Patience
 from tests.fakes import FakeBackend
 from tests.standins.standin_engines import Engines, engines, events_of, running_engines, text_of

@@ -4,11 +4,12 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
-from recollect.domain.llm import BackendFacts, BackendKind, ChatCall
+from recollect.domain.llm import BackendFacts, ChatCall
 from recollect.domain.model import ThreadRef
-from recollect.infra.backends.port import Backend
+from recollect.infra.backends.configured import Backend
 from recollect.service.models.backend_priority import Gate
 from recollect.service.models.background import BackgroundModel, ModelFor, ThreadModel
+from recollect.setting_groups import BackendKind
 from tests.fakes import FakeBackend
 
 Script = Callable[[ChatCall], str]

@@ -39,7 +39,7 @@ from starlette.routing import Route
 
 from recollect.domain.llm import ChatCall, Delta, Sent, StreamEvent
 from recollect.infra.backends.client import HttpBackend
-from recollect.infra.backends.port import Backend
+from recollect.infra.backends.configured import Backend
 from recollect.infra.backends.server import Endpoint, Patience
 from tests.forking import Forked
 from tests.processes import Process, StandInModel

@@ -10,7 +10,7 @@ from recollect.domain.model import Note
 from recollect.domain.people import DEFAULT_PRESET, MAX_INSTRUCTIONS, MAX_PERSONA, MAX_TOKENS, Preset
 from recollect.entrypoints.http.answers import Answer
 from recollect.entrypoints.http.requests import Body, Id, Text, not_blank
-from recollect.service.models.connect import Connected, DefaultModel
+from recollect.service.models.choice import Connected, DefaultModel
 from recollect.service.operations import BackendView
 from recollect.service.vault.notes import NoteText, name_of
 

@@ -7,7 +7,7 @@ import re
 import socket
 from urllib.parse import urlsplit
 
-from recollect.domain.llm import BackendKind
+from recollect.setting_groups import BackendKind
 
 _VERSION = re.compile(r"/v\d+[a-z]*\d*(?=/|$)")
 _LOCAL_NETWORKS = tuple(

@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from recollect.domain.llm import BackendFacts, BackendKind, find_model
+from recollect.domain.llm import BackendFacts, find_model
 from recollect.domain.model import JsonObject
 from recollect.errors import BackendDown, ModelTooSlow, ModelUnavailable, StreamBroken
 from recollect.infra.backends.address import OWN_ADDRESS, cloud_kind, is_local
@@ -21,6 +21,7 @@ from recollect.infra.backends.dialect import (
 from recollect.infra.backends.ollama import ollama_facts
 from recollect.infra.backends.openai_compatible import llama_cpp_facts
 from recollect.infra.backends.server import Endpoint, ModelServer, NotJsonError, StatusError
+from recollect.setting_groups import BackendKind
 
 MODELS = "models"
 LM_STUDIO_MODELS = "/api/v0/models"

@@ -13,6 +13,7 @@ from recollect.infra.backends.dialect import (
     Dialect,
     JsonLines,
     Outgoing,
+    ThoughtSplitter,
     ToolCalls,
     arguments_of,
     count_of,
@@ -29,7 +30,6 @@ from recollect.infra.backends.dialect import (
     wants_alternation,
 )
 from recollect.infra.backends.openai_compatible import OWN_FIELDS
-from recollect.infra.backends.stream import ThoughtSplitter
 
 DEFAULT_CONTEXT = 8192
 """Default context. A model's full context may not fit into memory, so a larger one must be configured."""

@@ -11,6 +11,7 @@ from recollect.infra.backends.dialect import (
     Dialect,
     Outgoing,
     StrangeAnswerError,
+    ThoughtSplitter,
     ToolCalls,
     count_of,
     dict_of,
@@ -21,7 +22,6 @@ from recollect.infra.backends.dialect import (
     text_or_none,
     wants_alternation,
 )
-from recollect.infra.backends.stream import ThoughtSplitter
 
 OWN_FIELDS = frozenset(
     {"model", "messages", "stream", "stream_options", "n", "max_tokens", "max_completion_tokens"}

@@ -12,7 +12,7 @@ from recollect.domain.job import JobSpec
 from recollect.domain.llm import BackendFacts, ChatCall, Delta, Finished, Sent, Usage
 from recollect.domain.model import JsonObject, Status, Turn, Waiting
 from recollect.errors import ModelTooSlow, NotFound, RecollectError, Unavailable
-from recollect.infra.backends.port import Backend
+from recollect.infra.backends.configured import Backend
 from recollect.infra.journal.chats import SERVER_STOPPED, SqlChatStore
 from recollect.service.chat.epoch import Draft
 from recollect.service.chat.followups import run_post_response_tasks

@@ -25,7 +25,7 @@ from recollect.domain.prompt import (
     prompt_bytes,
 )
 from recollect.errors import ModelUnavailable, NotFound, RecollectError, TooLarge
-from recollect.infra.backends.port import Backend
+from recollect.infra.backends.configured import Backend
 from recollect.infra.journal.chats import SqlChatStore
 from recollect.infra.journal.threads import SqlThreadStore
 from recollect.infra.off_loop import off_loop

@@ -21,7 +21,7 @@ from recollect.domain.prompt import (
 )
 from recollect.domain.sources import Source, without_sources
 from recollect.errors import TooLarge
-from recollect.infra.backends.port import Backend
+from recollect.infra.backends.configured import Backend
 from recollect.service.chat.followups import digest_of_turns
 from recollect.service.chat.rewrite import Rewritten
 from recollect.service.models.llama_slots import wants_thread_tag

@@ -11,7 +11,7 @@ from recollect.domain.llm import BackendFacts, ChatCall, Delta, json_quoted
 from recollect.domain.model import JsonObject, Role, Turn
 from recollect.domain.recall.query import Exchange, read_query
 from recollect.errors import RecollectError
-from recollect.infra.backends.port import Backend
+from recollect.infra.backends.configured import Backend
 
 MOST_TOKENS = 100
 LONGEST_QUERY = 400

@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
 from recollect.domain.job import Preempted
-from recollect.infra.backends.port import Backend
+from recollect.infra.backends.configured import Backend
 
 CHAT_WAIT_SECONDS = 0.5
 """How long a chat waits for the background calls that it pre-empts."""

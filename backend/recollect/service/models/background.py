@@ -12,7 +12,7 @@ from recollect.domain.identity import text_digest, thread_key
 from recollect.domain.llm import ChatCall, Finished, Sent, Usage
 from recollect.domain.model import JsonObject, ThreadRef
 from recollect.errors import BackendDown, InvalidInput, ModelRefused, ModelUnavailable
-from recollect.infra.backends.port import Backend
+from recollect.infra.backends.configured import Backend
 from recollect.infra.backends.refusals import RefusedInAnyForm
 from recollect.service.models.backend_priority import Gate
 from recollect.service.models.call_failures import (

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from recollect.domain.llm import BackendFacts, Usage
-from recollect.infra.backends.port import Backend
+from recollect.infra.backends.configured import Backend
 
 IDLE_SECONDS = 30 * 60
 

@@ -10,8 +10,7 @@ import pytest
 
 from recollect.domain.llm import ChatCall, Delta
 from recollect.errors import BackendDown, HomeUnusable, InvalidInput
-from recollect.infra.backends.configured import Backends
-from recollect.infra.backends.discovery import FoundBackend
+from recollect.infra.backends.configured import Backends, FoundBackend
 from recollect.infra.backends.local_model import SMOLLM2
 from recollect.infra.backends.server import Endpoint
 from recollect.settings import load_settings

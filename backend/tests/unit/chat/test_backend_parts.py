@@ -4,20 +4,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recollect.domain.llm import BackendKind, find_model, is_alias, nearest_names, shown_name
+from recollect.domain.llm import find_model, is_alias, nearest_names, shown_name
 from recollect.infra.backends.address import api_root, cloud_kind, host_and_port, is_local, server_root
 from recollect.infra.backends.dialect import (
     EndlessLineError,
     JsonLines,
     ServerSentEvents,
+    ThoughtSplitter,
     drops_reasoning,
     guess_tokens,
     wants_alternation,
 )
 from recollect.infra.backends.refusals import error_in
 from recollect.infra.backends.server import Quoter, without_words_of
-from recollect.infra.backends.stream import ThoughtSplitter
-from recollect.setting_groups import BackendKind as BackendKindSetting
+from recollect.setting_groups import BackendKind
 
 # --- addresses ------------------------------------------------------------------------------------------------
 
@@ -78,10 +78,6 @@ def test_this_machine_has_one_name_in_groups() -> None:
     }
     assert same == {host_and_port("http://localhost")} == {"127.0.0.1:80"}
     assert host_and_port("https://user:secret@Example.org/v1") == "example.org:443"
-
-
-def test_the_settings_know_the_same_kinds() -> None:
-    assert BackendKindSetting == BackendKind
 
 
 # --- names of models ------------------------------------------------------------------------------------------

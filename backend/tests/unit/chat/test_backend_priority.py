@@ -10,7 +10,7 @@ import pytest
 
 from recollect.domain.job import Preempted
 from recollect.errors import BackendDown, StreamBroken
-from recollect.infra.backends.port import Backend
+from recollect.infra.backends.configured import Backend
 from recollect.service.models.backend_priority import Gate, GateState
 from tests.fakes import FakeBackend
 from tests.standins.background import backend_of

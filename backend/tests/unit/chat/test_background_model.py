@@ -20,7 +20,7 @@ from recollect.errors import (
     StreamBroken,
     UnknownModel,
 )
-from recollect.infra.backends.port import Backend
+from recollect.infra.backends.configured import Backend
 from recollect.service.models.backend_priority import Gate
 from recollect.service.models.background import (
     THOUGHT_TOKENS,

@@ -22,7 +22,7 @@ from recollect.entrypoints.http.requests import Id, KeyBody, RotateBody, Upgrade
 from recollect.errors import RecollectError, Refused
 from recollect.service.access import keys
 from recollect.service.coordination import Progress
-from recollect.service.models.connect import default_model, may_connect
+from recollect.service.models.choice import default_model, may_connect
 from recollect.service.operations import (
     ask_unasked,
     backup,
