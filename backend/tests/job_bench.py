@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from recollect.domain.job import Job
+from recollect.domain.model import ThreadRef
 from recollect.failpoints import FailPoints
 from recollect.infra.job_engine import Handler, JobEngine
 from recollect.infra.journal.connector import Connection
@@ -55,9 +56,17 @@ class Bench:
         )
 
     async def queue(
-        self, engine: JobEngine | None, kind: str, *, lane: str | None = None, dedupe: str = "", due: int = 0
+        self,
+        engine: JobEngine | None,
+        kind: str,
+        *,
+        lane: str | None = None,
+        thread: ThreadRef | None = None,
+        dedupe: str = "",
+        due: int = 0,
     ) -> int:
-        job = NewJob(kind, lane or kind, "default", None, self.clock() + due, dedupe=dedupe)
+        space = "default" if thread is None else thread.space
+        job = NewJob(kind, lane or kind, space, thread, self.clock() + due, dedupe=dedupe)
         job_id = await queue_now(self.database, job, self.clock())
         if engine is not None:
             engine.notify(job.run_at)
@@ -133,3 +142,20 @@ class Hanging:
 
 async def done(_: Job) -> None:
     """A handler with nothing to do."""
+
+
+class Noting:
+    """A handler that notes the kinds it was given, and raises what `errors` has for one."""
+
+    def __init__(self, **errors: Exception) -> None:
+        self.seen: list[str] = []
+        self.errors = errors
+
+    async def __call__(self, job: Job) -> None:
+        self.seen.append(job.kind)
+        if (error := self.errors.get(job.kind)) is not None:
+            raise error
+
+    @property
+    def pool(self) -> dict[str, Handler]:
+        return dict.fromkeys(("a", "b", "c", *self.errors), self)

@@ -1,13 +1,15 @@
 """What each engine is sent, how it is recognised, and what is told of it, against stand-ins of each."""
 
+import asyncio
 import json
+from contextlib import aclosing
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from recollect.domain.llm import ChatCall, Delta, Finished, Sent, StreamEvent
-from recollect.errors import ModelRefused
+from recollect.errors import ModelRefused, UnknownModel
 from recollect.infra.backends.openai_compatible import salt_of
 from recollect.service.chat.stream import Growing
 from tests.standins.standin_engines import (
@@ -50,6 +52,80 @@ def end_of(events: list[StreamEvent]) -> Finished:
     last = events[-1]
     assert isinstance(last, Finished)
     return last
+
+
+# --- what every backend promises --------------------------------------------------------------------------------
+
+
+@pytest.fixture(params=[*LOCAL, *CLOUDS, "other"])
+def kind(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+async def test_an_answer_comes_in_pieces_between_what_was_sent_and_the_end(
+    kind: str, engines: Engines
+) -> None:
+    backend = engines.backend(kind)
+    first, *deltas, last = await events_of(backend, CALL)
+    assert isinstance(first, Sent)
+    assert all(message["content"] in str(first.payload) for message in ASKED)
+    assert len(deltas) > 2
+    assert text_of(deltas) == "You said: Who are you?"
+    assert isinstance(last, Finished)
+    assert last.reasons == {0: "stop"}
+    if kind != "other":  # Nothing it was asked made it tell.
+        assert (last.usage.prompt_tokens or 0) >= 6
+        assert (last.usage.completion_tokens or 0) >= 4
+    few, many = await backend.count_tokens("Hello."), await backend.count_tokens("Hello there. " * 50)
+    assert 1 <= few < many <= 650
+
+
+async def test_choices_and_calls_at_the_same_time_are_answered_each_for_itself(
+    kind: str, engines: Engines
+) -> None:
+    backend = engines.backend(kind)
+    calls = [ChatCall([{"role": "user", "content": f"number {n} is mine"}], choices=3) for n in range(8)]
+    for number, events in enumerate(await asyncio.gather(*(events_of(backend, call) for call in calls))):
+        said = f"You said: number {number} is mine"
+        assert [text_of(events, choice) for choice in range(3)] == [said] * 3
+        assert end_of(events).reasons == {0: "stop", 1: "stop", 2: "stop"}
+
+
+@pytest.mark.parametrize("cancels", [False, True], ids=["closed", "cancelled"])
+async def test_a_stream_that_is_left_drops_the_request_and_is_no_problem_of_the_backend(
+    kind: str, cancels: bool, engines: Engines
+) -> None:
+    engine, backend, started = engines(kind), engines.backend(kind), asyncio.Event()
+    before = engine.dropped()
+    engine.control("stall")
+
+    async def chat() -> None:
+        async with aclosing(backend.stream(CALL)) as events:
+            async for event in events:
+                if isinstance(event, Delta):
+                    started.set()
+                    if not cancels:
+                        return
+
+    running = asyncio.create_task(chat())
+    await started.wait()
+    if cancels:
+        running.cancel()
+    await asyncio.wait([running])
+    assert (running.cancelled(), engine.dropped(at_least=before + 1)) == (cancels, before + 1)
+    assert backend.problem() is None
+
+
+async def test_a_model_that_it_has_not_is_refused_with_the_names_of_those_it_has(
+    kind: str, engines: Engines
+) -> None:
+    backend = engines.backend(kind)
+    facts = await backend.facts()
+    if facts.selects_by_name:
+        with pytest.raises(UnknownModel) as raised:
+            await events_of(backend, replace(CALL, model="nobody-9000"))
+        assert raised.value.field == "model"
+        assert facts.models[0] in raised.value.message
 
 
 # --- what each backend gets -----------------------------------------------------------------------------------
@@ -111,17 +187,6 @@ async def test_a_local_server_that_refuses_the_extras_is_asked_without(engines: 
     with_extras, without = [event.payload for event in events if isinstance(event, Sent)]
     assert with_extras["session_id"] == "c0ffee"
     assert without.keys() & {*EXTRAS, "stream_options"} == set()
-
-
-async def test_a_request_that_is_refused_for_another_reason_does_not_cost_the_extras(
-    engines: Engines,
-) -> None:
-    llama, backend = engines("llama.cpp"), engines.backend("llama.cpp")
-    llama.control("status", status=400, message="the prompt exceeds the context", times=2)
-    with pytest.raises(Exception, match="refused the request"):
-        await events_of(backend, CALL)
-    await events_of(backend, CALL)
-    assert llama.chats()[-1]["session_id"] == "c0ffee"
 
 
 async def test_options_of_the_caller_pass_and_the_gateways_own_fields_do_not(engines: Engines) -> None:

@@ -12,16 +12,18 @@ from tests.standins.standin_engines import StandInEngine
 
 @pytest.fixture
 async def home(tmp_path: Path, model: StandInModel) -> AsyncIterator[Home]:
-    llm = {"base_url": model.base_url, "model": "stand-in"}
-    async with opened(tmp_path / "home", llm=llm, embedding={"kind": "none"}) as home:
+    llm, down = {"base_url": model.base_url, "model": "stand-in"}, {"base_url": "http://127.0.0.1:9"}
+    embedding = {"kind": "none"}
+    async with opened(tmp_path / "home", llm=llm, backends={"down": down}, embedding=embedding) as home:
         yield home
 
 
-async def test_a_backend_tells_what_it_is(home: Home) -> None:
-    (backend,) = (await home.client.get("/api/v1/backends")).raise_for_status().json()["backends"]
+async def test_a_backend_tells_what_it_is_and_one_that_is_down_hides_no_other(home: Home) -> None:
+    backend, down = (await home.client.get("/api/v1/backends")).raise_for_status().json()["backends"]
     assert (backend["name"], backend["models"], backend["local"], backend["problem"]) == (
         "default", ["stand-in"], True, None,
     )  # fmt: skip
+    assert (down["name"], "nobody answers" in down["problem"]) == ("down", True)
 
 
 async def test_every_answer_tells_what_its_prompt_cost_each_user_for_themselves(home: Home) -> None:

@@ -6,14 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from recollect.domain.job import (
-    Job,
-)
-from recollect.errors import StorageUnavailable
+from recollect.domain.job import Job, NotYet, Preempted
+from recollect.domain.model import ThreadRef
+from recollect.errors import OverQuota, StorageUnavailable
+from recollect.infra.job_engine import JobEngine
 from recollect.infra.journal.database import Database
 from recollect.infra.journal.jobs import MAX_INTERRUPTIONS, SqlJobStore
 from tests.eventually import eventually
-from tests.job_bench import SOON, Bench, Hanging, bench, done
+from tests.job_bench import SOON, Bench, Hanging, Noting, bench, done
 
 __all__ = ["bench"]
 
@@ -70,6 +70,81 @@ async def test_a_pool_whose_workers_are_all_busy_does_not_delay_another(bench: B
             await bench.queue(engine, "slow", lane=f"lane {number}")
         await eventually(lambda: slow.active == 2)
         assert await engine.wait_for(await bench.queue(engine, "quick"), SOON)
+
+
+async def test_a_job_waits_until_it_is_due_and_those_behind_it_in_its_lane_wait_with_it(bench: Bench) -> None:
+    handler = Noting()
+    async with bench.running(handler.pool) as engine:
+        await bench.queue(engine, "a", lane="shared", due=60_000)
+        behind = await bench.queue(engine, "b", lane="shared")
+        assert await engine.wait_for(await bench.queue(engine, "c"), SOON)
+        assert not await engine.wait_for(behind, 0.1)
+    assert handler.seen == ["c"]
+
+
+async def test_twins_that_wait_are_one_job_at_the_earlier_time(bench: Bench) -> None:
+    first = await bench.queue(None, "a", due=60_000)
+    assert [await bench.queue(None, "a", due=due) for due in (30_000, 90_000)] == [first, first]
+    assert (await bench.job(first)).run_at == bench.clock() + 30_000
+
+
+async def test_a_job_that_is_hastened_runs_now_with_those_before_it_in_its_lane(bench: Bench) -> None:
+    handler = Noting()
+    async with bench.running(handler.pool) as engine:
+        await bench.queue(engine, "a", lane="one", due=60_000)
+        wanted = await bench.queue(engine, "b", lane="one", due=90_000)
+        others = [await bench.queue(engine, "c", lane=lane, due=60_000) for lane in ("one", "two")]
+        await engine.hasten([wanted, 999])
+        assert await engine.wait_for(wanted, SOON)
+        assert {(await bench.job(job_id)).run_at for job_id in others} == {bench.clock() + 60_000}
+    assert handler.seen == ["a", "b"]
+
+
+async def test_users_take_turns_within_a_kind_however_much_one_of_them_has_queued(bench: Bench) -> None:
+    seen: list[str] = []
+
+    async def note(job: Job) -> None:
+        seen.append(job.lane)
+
+    async def queue(engine: JobEngine, user: str, number: int, due: int) -> int:
+        thread = ThreadRef("default", user, f"{user}{number}")
+        return await bench.queue(engine, "a", lane=thread.thread_id, thread=thread, due=due)
+
+    async with bench.running({"a": note}, workers=2) as engine:
+        async with engine.paused():
+            for number in range(20):
+                await queue(engine, "ann", number, number - 60_000)
+            last = [await queue(engine, "bob", number, number - 9) for number in range(2)][-1]
+        assert await engine.wait_for(last, SOON)
+    assert {"bob0", "bob1"} <= set(seen[:5])
+    assert [name for name in seen if name[:3] == "ann"][:2] == ["ann0", "ann1"]
+
+
+async def test_jobs_are_listed_oldest_first_by_space_and_state_and_counted(bench: Bench) -> None:
+    handler = Noting(bad=ValueError("broken"), unlucky=StorageUnavailable("the disk is full"))
+    async with bench.running(handler.pool, max_attempts=1) as engine:
+        bad = await bench.queue(engine, "bad")
+        await engine.wait_for(bad, SOON)
+        async with engine.paused():
+            assert await engine.oldest_wait_ms() == 0
+            one, two = [await bench.queue(engine, kind, due=60_000) for kind in "ab"]
+            other = await bench.queue(engine, "c", due=-5000, thread=ThreadRef("other", "ann", "t"))
+            assert await engine.oldest_wait_ms() == 5000
+
+            async def listed(**choice: object) -> list[int]:
+                return [job.job_id for job in await engine.list_jobs(**choice)]  # type: ignore[arg-type]
+
+            assert await listed(space=None) == [bad, one, two, other]
+            assert await listed(space="other") == [other]
+            assert await listed(space="default", state="dead") == [bad]
+            assert await listed(space="default", limit=1, after=bad) == [one]
+            assert await listed(space=None, lane="b") == [two]
+            assert (await engine.counts(), await engine.in_trouble()) == ({"dead": 1, "queued": 3}, 0)
+        unlucky = await bench.queue(engine, "unlucky")
+        before = await bench.settled(unlucky, claims=1)
+        assert await engine.in_trouble() == 1
+        await engine.hasten([unlucky])
+        assert await engine.get(unlucky) == before, "what failed is not hastened"
 
 
 async def test_a_job_that_becomes_due_runs_without_being_told(bench: Bench) -> None:
@@ -153,6 +228,39 @@ async def test_an_outage_is_not_counted_and_never_kills_a_job(bench: Bench) -> N
             assert 0 < job.run_at - bench.clock() <= 5000
             bench.let_time_pass(engine, job.run_at - bench.clock())
         assert await engine.wait_for(job_id, SOON)
+
+
+@pytest.mark.parametrize(
+    ("error", "told"),
+    [
+        (NotYet("its file is not written", delay_ms=70_000), None),
+        (OverQuota("5 calls a day are allowed", retry_after=70), "OverQuota: 5 calls a day are allowed"),
+    ],
+)
+async def test_a_job_waits_as_long_as_its_error_says_and_no_attempt_is_counted(
+    bench: Bench, error: Exception, told: str | None
+) -> None:
+    async with bench.running(Noting(early=error).pool, max_attempts=1) as engine:
+        job = await bench.settled(await bench.queue(engine, "early"), claims=1)
+    assert (job.state, job.attempts, job.error) == ("queued", 0, told)
+    assert job.run_at >= bench.clock() + 70_000
+
+
+async def test_a_dead_job_holds_its_lane_up_no_longer_and_one_that_made_way_keeps_its_place(
+    bench: Bench,
+) -> None:
+    handler = Noting(bad=ValueError("broken"), first=Preempted())
+    async with bench.running(handler.pool, max_attempts=1) as engine:
+        await bench.queue(engine, "bad", lane="shared")
+        assert await engine.wait_for(await bench.queue(engine, "a", lane="shared"), SOON)
+        async with engine.paused():
+            first = await bench.queue(engine, "first", lane="other")
+            second = await bench.queue(engine, "b", lane="other")
+        await eventually(lambda: "first" in handler.seen)
+        handler.errors.clear()
+        assert await engine.wait_for(first, SOON)
+        assert await engine.wait_for(second, SOON)
+    assert (handler.seen[:2], handler.seen[-2:]) == (["bad", "a"], ["first", "b"])
 
 
 async def test_a_job_queued_again_while_it_runs_runs_again(bench: Bench) -> None:
