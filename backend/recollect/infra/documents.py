@@ -99,9 +99,8 @@ def _decoded(content: bytes) -> Document:
 
 def main() -> None:
     for limit, most in ((resource.RLIMIT_AS, _MEMORY), (resource.RLIMIT_CPU, int(SECONDS))):
-        with contextlib.suppress(
-            OSError, ValueError
-        ):  # A system may know no such limit; time is limited anyway.
+        # A system may know no such limit; time is limited anyway.
+        with contextlib.suppress(OSError, ValueError):
             resource.setrlimit(limit, (most, most))
     content = sys.stdin.buffer.read()
     try:

@@ -29,6 +29,10 @@ NOT_FOUND = httpx2.Response(404, json={"error": "not found"})
 STREAMED = {"Content-Type": "text/event-stream"}
 
 
+def told(answer: Any) -> httpx2.Response:
+    return httpx2.Response(200, json=answer)
+
+
 def streamed(*events: Any) -> httpx2.Response:
     lines = [f"data: {event if isinstance(event, str) else json.dumps(event)}\n\n" for event in events]
     return httpx2.Response(200, content="".join(lines).encode(), headers=STREAMED)
@@ -53,8 +57,7 @@ class Scripted:
     """Routes that don't answer in time."""
     busy: Callable[[], bool] = lambda: False
     """Whether it answers nothing in time just now."""
-    lacks: set[str] = field(default_factory=set)
-    """Routes that it doesn't have, though its engine does."""
+    tokenized: httpx2.Response = field(default_factory=lambda: told({"tokens": [1, 2, 3]}))
     chat: Callable[[dict[str, Any]], httpx2.Response] = lambda _body: answered()
     asked: list[str] = field(default_factory=list)
     chats: list[dict[str, Any]] = field(default_factory=list)
@@ -69,8 +72,9 @@ class Scripted:
         if path == self.chat_route:
             self.chats.append(json.loads(request.content))
             return self.chat(self.chats[-1])
-        answer = None if path in self.lacks else self._told().get(path)
-        return NOT_FOUND if answer is None else httpx2.Response(200, json=answer)
+        if path == "/tokenize":
+            return self.tokenized
+        return told(answer) if (answer := self._told().get(path)) else NOT_FOUND
 
     @property
     def chat_route(self) -> str:
@@ -82,14 +86,13 @@ class Scripted:
             return {
                 "/api/version": {"version": "0.9"},
                 "/api/tags": {"models": [{"name": name} for name in self.models]},
-                "/api/show": {},
             }
         if self.engine == "other":
             return {"/v1/models": listing}
         settings = {"n_ctx": self.context}
         props = {"default_generation_settings": settings, "total_slots": 2, "chat_template": "x"}
         owned = {"data": [{"id": "m1", "owned_by": "llamacpp"}]}
-        return {"/props": props, "/v1/models": owned, "/tokenize": {"tokens": [1, 2, 3]}}
+        return {"/props": props, "/v1/models": owned}
 
     def times(self, route: str) -> int:
         return self.asked.count(route)
@@ -199,36 +202,13 @@ async def test_one_that_is_slow_to_tell_is_what_it_was(
     assert len(server.asked) == asked
 
 
+@pytest.mark.parametrize("answer", [NOT_FOUND, told({}), told({"tokens": 4}), told([]), told("x")])
 async def test_the_tokens_of_a_server_without_a_tokenizer_are_estimated(
-    backend: HttpBackend, server: Scripted
+    backend: HttpBackend, server: Scripted, answer: httpx2.Response
 ) -> None:
-    server.lacks = {"/tokenize"}
+    server.tokenized = answer
     assert await backend.count_tokens("one two three four") == 5
     assert backend.problem() is None
-
-
-@pytest.mark.parametrize("answer", [{}, {"tokens": 4}, [], None])
-async def test_an_answer_that_is_no_list_of_tokens_is_as_good_as_none(
-    backend: HttpBackend, monkeypatch: pytest.MonkeyPatch, answer: Any
-) -> None:
-    async def ask(route: str, body: Any) -> Any:
-        return answer
-
-    await backend.facts()
-    monkeypatch.setattr(backend, "_ask", ask)
-    assert await backend.count_tokens("one two three four") == 5
-
-
-async def test_a_mistake_of_our_own_while_tokens_are_counted_is_not_hidden(
-    backend: HttpBackend, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    async def ask() -> None:
-        """Called with arguments that it does not take."""
-
-    await backend.facts()
-    monkeypatch.setattr(backend, "_ask", ask)
-    with pytest.raises(TypeError):
-        await backend.count_tokens("one two three four")
 
 
 # --- not known yet ----------------------------------------------------------------------------------------------

@@ -84,15 +84,6 @@ def offered(calls: Iterable[ChatCall]) -> list[bool]:
     return ["response_format" in call.options for call in calls]
 
 
-async def test_an_answer_that_reached_its_limit_is_marked() -> None:
-    class Terse(FakeBackend):
-        async def stream(self, call: ChatCall) -> AsyncGenerator[StreamEvent]:
-            yield Delta("It is")
-            yield Finished({0: "length"})
-
-    assert (await ask(Terse())).cut_short
-
-
 async def test_a_call_with_its_own_prompt_belongs_to_no_session() -> None:
     backend = backend_of()
     await ask(backend, schema=SCHEMA)
@@ -360,8 +351,10 @@ async def test_an_answer_that_finds_no_end_is_told_from_a_server_that_does_not_a
     with pytest.raises(FailsAgain, match="still answering"):
         await put(model_on(rambling, answer_seconds=0.5))
     assert len(rambling.calls) == 1
-    with pytest.raises(FailsAgain, match="not answered yet"):
-        await put(model_on(silent(), answer_seconds=0.05))
+    mute = silent()
+    with pytest.raises(FailsAgain, match=r"not answered yet after 0\.05 s.*MODEL_TIMEOUT_SECONDS"):
+        await put(model_on(mute, answer_seconds=0.05))
+    assert (len(mute.calls), mute.dropped) == (1, 1)
 
 
 class Calls:
