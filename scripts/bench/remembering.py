@@ -1,27 +1,17 @@
-"""What memories cost: memcells a second with a model that answers at once, what they take on disk, and calls and tokens
-of prompts per 100 messages.
-
-For the last the model's server is a stand-in that makes a fact of every second message of a person, so that prompts list
-as many known facts as those of a real one. A token is four characters.
-"""
+"""What memories cost: memcells a second with a model that answers at once, and what they take on disk."""
 
 import statistics
 import time
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import servers
 import texts
 from driving import Server
-from recall_data import read_conversations
-from recall_measure import Conversation
 from reporting import Row, paired_row, progress, row
-
-from recollect.domain.extraction.draft import CATEGORIES
 
 OWNERS = 5
 BATCH = 20
@@ -37,14 +27,6 @@ _AT_ONCE = 50
 _STRETCHES = 3
 """Of so many times _AT_ONCE conversations at either end the median counts."""
 _SEED = 23
-CALLS, TOKENS = 6, 12_000
-"""Per 100 messages, at most."""
-BEFORE = (30, 28_800)
-"""Calls and tokens per 100 messages of LoCoMo and BEAM, as measured before cells were cut by rules."""
-_TOLD_AT_ONCE = 100
-_BURST = 8
-"""Messages of a live chat from one pause to the next."""
-_FACT_CHARS = 80
 _STRATEGIES = ("EPISODE", "FACTS", "FORESIGHT", "PROFILE", "CASE", "SKILL")
 
 
@@ -189,95 +171,3 @@ def remembering_home(folder: Path, settings: dict[str, str]) -> Iterator[Remembe
     given = {"RECOLLECT_EMBEDDING__KIND": "none", **settings}
     with servers.recollect(folder, given) as (port, pid, _ready):
         yield RememberingHome(port, pid, folder, Server(port))
-
-
-@dataclass
-class Cost:
-    """Of the calls for some messages."""
-
-    messages: int = 0
-    calls: Counter[str] = field(default_factory=Counter)
-    characters: int = 0
-
-    def per_hundred(self) -> tuple[float, float]:
-        """Calls and tokens."""
-        share = 100 / max(self.messages, 1)
-        return self.calls.total() * share, self.characters / 4 * share
-
-
-def measure_memory_cost(folder: Path, files: Sequence[Path], limit: int | None) -> list[Row]:
-    """For each file of conversations: brought in with cells by rules, by a model, and as a live chat with pauses."""
-    rows = []
-    for file in files:
-        name, conversations = file.name.partition(".")[0], read_conversations(file, limit)
-        place = folder / f"cost-{name}"
-        ours = _brought_in(place / "rules", conversations, {"RECOLLECT_MEMORIZE__BOUNDARY": "rules"})
-        asked = _brought_in(place / "model", conversations, {"RECOLLECT_MEMORIZE__BOUNDARY": "model"})
-        live = _brought_in(place / "live", conversations[:1], {}, burst=_BURST)
-        for what, most, mine, theirs, chat, before in zip(
-            ("calls", "prompt tokens"),
-            (CALLS, TOKENS),
-            ours.per_hundred(),
-            asked.per_hundred(),
-            live.per_hundred(),
-            BEFORE,
-            strict=True,
-        ):
-            title = f"{name}: {what} per 100 messages"
-            rows += [
-                row(f"{title}, brought in / before", mine, before, f"at most {most:,}", mine <= most),
-                row(f"{title}, cells by rules / by a model", mine, theirs),
-                row(f"{title}, live with pauses / brought in", chat, mine),
-            ]
-    return rows
-
-
-def _brought_in(
-    folder: Path, conversations: Sequence[Conversation], settings: dict[str, str], burst: int | None = None
-) -> Cost:
-    cost = Cost()
-    embedder = {"RECOLLECT_EMBEDDING__KIND": "onnx", **servers.real_embedder()}
-    with (
-        servers.standin_model() as asking,
-        remembering_home(folder, {**embedder, **asking, **settings}) as home,
-    ):
-        model = int(asking["RECOLLECT_LLM__BASE_URL"].rpartition(":")[2])
-        for conversation in conversations:
-            Server(model).call("POST", "/control", {"table": list(_table(conversation))})
-            _tell(home.connected(), conversation, burst)
-            cost.messages += len(conversation.messages)
-        told = Server(model).call("GET", "/control/calls")
-        for body, logged in zip(told["bodies"], told["log"], strict=True):
-            cost.calls[logged["asks"]] += 1
-            cost.characters += sum(len(str(message.get("content") or "")) for message in body["messages"])
-    return cost
-
-
-def _tell(home: RememberingHome, conversation: Conversation, burst: int | None) -> None:
-    """Add all of it and close what is left; with `burst`, after each so many messages."""
-    owner = conversation.conversation_id
-    for first in range(0, len(conversation.messages), burst or _TOLD_AT_ONCE):
-        some = [dict(message) for message in conversation.messages[first : first + (burst or _TOLD_AT_ONCE)]]
-        home.add({"session_id": owner, "user_id": owner, "messages": some})
-        if burst:
-            _close(home, owner)
-    _close(home, owner)
-
-
-def _close(home: RememberingHome, owner: str) -> None:
-    wanted = {"session_id": owner, "user_id": owner, "timeout": 0}
-    home.server.call("POST", "/api/v1/memory/flush", wanted)
-    home.settle()
-
-
-def _table(conversation: Conversation) -> Iterator[dict[str, Any]]:
-    """A row for each message; every second one of a person is a fact, in its own first words."""
-    people = 0
-    for message in conversation.messages:
-        words = " ".join(message["content"][:_FACT_CHARS].split())
-        told: dict[str, Any] = {"messages": [[message["sender_id"], message["content"]]]}
-        if message["role"] == "user" and words:
-            people += 1
-            if people % 2:
-                told["facts"] = [[f"{message['sender_id']}: {words}", "user", CATEGORIES[people % 9], words]]
-        yield told

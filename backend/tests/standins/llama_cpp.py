@@ -37,27 +37,18 @@ class Exchange:
 class LlamaCpp(ModelServer):
     """llama.cpp's server for as long as the `with` block runs; `context` is what one slot holds.
 
-    With four of the model's layers, unless `full`: what it says is nonsense, what it caches is real. On one thread:
-    several wait for each other by spinning, which takes six times as long where other tests run beside it.
+    With four of the model's layers: what it says is nonsense, what it caches is real. On one thread: several wait for
+    each other by spinning, which takes six times as long where other tests run beside it.
     """
 
     seconds = 300
     headers: ClassVar[Mapping[str, str]] = {"Connection": "close"}
     """It hangs up after a stream although it offers to keep the connection: a second request on it is lost."""
 
-    def __init__(self, *, slots: int = 1, context: int = 4096, full: bool = False) -> None:
-        model = FULL_MODEL if full else cut_model()
+    def __init__(self, *, slots: int = 1, context: int = 4096) -> None:
         self._command = [sys.executable, "-m", "recollect.infra.backends.local_model_server"]
-        self._command += [
-            "--model",
-            str(model),
-            "--slots",
-            str(slots),
-            "--context",
-            str(context),
-            "--threads",
-            "1",
-        ]
+        self._command += ["--model", str(cut_model()), "--slots", str(slots), "--context", str(context)]
+        self._command += ["--threads", "1"]
 
     def _started(self, port: int) -> Process:
         return subprocess.Popen(

@@ -76,6 +76,18 @@ def test_twelve_turns_evaluate_new_tokens_alone(alone: Run, show: Show) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize(
+    "layout",
+    [naive_prompts.clock_first, naive_prompts.clock_not_kept, naive_prompts.cut_by_one],
+    ids=lambda layout: layout.__name__,
+)
+def test_prompts_as_others_lay_them_out_evaluate_more(layout: Layout, alone: Run, show: Show) -> None:
+    naive = straight(layout, 9)
+    show(f"    beside it: {layout.__name__.replace('_', ' ')}, 9 turns", naive)
+    assert evaluated_per_turn(naive) > 1.2 * evaluated_per_turn([alone])
+
+
+@pytest.mark.slow
 def test_recalled_memories_cost_their_own_tokens_and_no_more(
     tmp_path: Path, model_folder: Path, show: Show
 ) -> None:
