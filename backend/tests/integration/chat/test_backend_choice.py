@@ -63,32 +63,19 @@ def free_address() -> str:
 
 
 def test_backends_are_got_by_name_and_the_default_without(backends_of: Any) -> None:
-    backends = backends_of(
-        llm={"base_url": "http://127.0.0.1:1/v1"},
-        backends={
-            "gpu": {"base_url": "http://10.0.0.7:8000/v1"},
-            "cloud": {"base_url": "https://api.openai.com"},
-        },
-    )
+    gpu = {"base_url": "http://10.0.0.7:8000/v1", "model": "big", "models": ["small"]}
+    cloud = {"base_url": "https://api.openai.com"}
+    backends = backends_of(llm={"base_url": "http://127.0.0.1:1/v1"}, backends={"gpu": gpu, "cloud": cloud})
     assert backends.get("gpu").name == "gpu"
     assert backends.get().name == backends.get("default").name == "default"
-    assert backends.names == ["default", "gpu", "cloud"]
-    assert backends.configured
-
-
-def test_a_name_that_is_not_configured_is_refused_with_those_that_are(backends_of: Any) -> None:
-    backends = backends_of(backends={"gpu": {"base_url": "http://10.0.0.7:8000/v1"}})
-    with pytest.raises(InvalidInput, match=r"no backend 'gpo'. Configured: default, gpu") as raised:
-        backends.get("gpo")
+    assert (backends.names, backends.configured) == (["default", "gpu", "cloud"], True)
+    assert [backends.configured_models(name) for name in ("gpu", "default")] == [("big", "small"), ()]
+    first = backends_of(backends={"gpu": gpu, "b": {"base_url": "http://b"}})
+    assert first.get() is first.get("gpu"), "without a default of its own the first named one is it"
+    assert first.get("b").gate_group == "b:80"
+    with pytest.raises(InvalidInput, match=r"no backend 'gpo'. Configured: default, gpu, b") as raised:
+        first.get("gpo")
     assert raised.value.field == "backend"
-
-
-def test_without_a_default_of_its_own_the_first_named_one_is_it(backends_of: Any) -> None:
-    backends = backends_of(
-        backends={"gpu": {"base_url": "http://10.0.0.7:8000"}, "b": {"base_url": "http://b"}}
-    )
-    assert backends.get() is backends.get("gpu")
-    assert backends.get("b").gate_group == "b:80"
 
 
 def test_a_further_backend_cannot_take_the_name_of_the_default(backends_of: Any) -> None:
@@ -111,17 +98,6 @@ def test_backends_at_one_address_are_one_server_and_share_a_gate_unless_a_group_
     assert {each.server for each in (default, same, grouped, backends.tasks)} == {"127.0.0.1:8080"}
     assert default.gate_group == same.gate_group == "127.0.0.1:8080"
     assert grouped.gate_group == "card 0"
-
-
-def test_the_models_that_settings_name_are_known_without_asking(backends_of: Any) -> None:
-    backends = backends_of(
-        llm={"base_url": "http://127.0.0.1:1"},
-        backends={"gpu": {"base_url": "http://127.0.0.1:2", "model": "big", "models": ["small"]}},
-    )
-    assert (backends.configured_models("gpu"), backends.configured_models("default")) == (
-        ("big", "small"),
-        (),
-    )
 
 
 def test_background_work_goes_to_its_own_backend_where_there_is_one(backends_of: Any) -> None:

@@ -10,6 +10,7 @@ import pytest
 from recollect.domain.job import Job, Preempted, Unfinished
 from recollect.domain.strategy import CAUSES
 from recollect.errors import StorageUnavailable
+from recollect.infra.job_engine import Handler
 from recollect.infra.journal.database import Database
 from recollect.infra.journal.jobs import DUE, MAX_INTERRUPTIONS, NEXT_DUE, SqlJobStore
 from recollect.infra.journal.rows import NewJob
@@ -102,10 +103,17 @@ class FullDisk(SqlJobStore):
     is_full = True
     has_refused = False
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Database, handler: Handler = done) -> None:
         super().__init__(database)
+        self._handler = handler
         self.found_nothing = asyncio.Event()
         """Jobs were looked for after it refused, and none was due."""
+
+    async def handle(self, job: Job) -> None:
+        """A handler that meets the full disk at its end."""
+        await self._handler(job)
+        if self.is_full:
+            raise StorageUnavailable("the disk is full")
 
     async def put_back(self, job: Job, run_at: int, *, attempts: int, error: str | None) -> int | None:
         if self.is_full:
@@ -125,15 +133,10 @@ class FullDisk(SqlJobStore):
 
 async def test_the_twin_of_a_job_nobody_could_put_back_runs_though_nothing_else_goes_on(bench: Bench) -> None:
     """It stood behind that one in its lane, so nobody knows yet that it is due."""
-    store = FullDisk(bench.database)
     handler = Hanging()
+    store = FullDisk(bench.database, handler)
 
-    async def meets_a_full_disk(job: Job) -> None:
-        await handler(job)
-        if store.is_full:
-            raise StorageUnavailable("the disk is full")
-
-    async with bench.running({"a": meets_a_full_disk}, store=store) as engine:
+    async with bench.running({"a": store.handle}, store=store) as engine:
         await bench.queue(engine, "a")
         await handler.started.wait()
         twin = await bench.queue(engine, "a")
@@ -147,15 +150,10 @@ async def test_the_twin_of_a_job_nobody_could_put_back_runs_though_nothing_else_
 
 
 async def test_who_waits_for_a_job_nobody_could_put_back_is_told_when_its_twin_is_done(bench: Bench) -> None:
-    store = FullDisk(bench.database)
     handler = Hanging(times=2)
+    store = FullDisk(bench.database, handler)
 
-    async def meets_a_full_disk(job: Job) -> None:
-        await handler(job)
-        if store.is_full:
-            raise StorageUnavailable("the disk is full")
-
-    async with bench.running({"a": meets_a_full_disk}, store=store) as engine:
+    async with bench.running({"a": store.handle}, store=store) as engine:
         first = await bench.queue(engine, "a")
         await handler.started.wait()
         waiting = asyncio.create_task(engine.wait_for(first, SOON))
@@ -186,19 +184,12 @@ async def test_a_job_nobody_could_put_back_leaves_its_causes_to_its_twin(bench: 
 
 
 async def test_a_full_disk_is_no_interruption_however_often_it_loses_a_job(bench: Bench) -> None:
-    store = FullDisk(bench.database)
-    tries = 0
-
-    async def meets_a_full_disk(_job: Job) -> None:
-        nonlocal tries
-        tries += 1
-        if store.is_full:
-            raise StorageUnavailable("the disk is full")
-
-    async with bench.running({"a": meets_a_full_disk}, store=store) as engine:
+    handler = Hanging(times=0)
+    store = FullDisk(bench.database, handler)
+    async with bench.running({"a": store.handle}, store=store) as engine:
         job_id = await bench.queue(engine, "a")
         for number in range(1, MAX_INTERRUPTIONS + 2):
-            await eventually(lambda number=number: tries == number)  # type: ignore[misc]
+            await eventually(lambda number=number: len(handler.seen) == number)  # type: ignore[misc]
             await asyncio.wait_for(store.found_nothing.wait(), SOON)
             store.found_nothing.clear()
             bench.let_time_pass(engine, 6000)

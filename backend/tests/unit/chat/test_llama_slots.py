@@ -149,26 +149,23 @@ def named(name: str, server: str = "127.0.0.1:8080") -> FakeBackend:
     return FakeBackend(name=name, server=server)
 
 
-def test_threads_on_one_server_never_share_a_slot_whatever_their_backends_are_called() -> None:
+def test_servers_have_slots_of_their_own_and_backends_of_one_server_share_them() -> None:
     maps = LlamaSlots()
     names = ("default", "same", "samehost")
     taken = [maps.take(named(name), FACTS, f"thread of {name}", begins=True) for name in names]
     assert sorted(slot for slot in taken if slot is not None) == [0, 1, 2]
+    assert maps.take(named("other", "127.0.0.1:8081"), FACTS, "b", begins=True) == 0
 
 
-def test_background_work_under_another_name_disturbs_the_chats_of_the_same_server() -> None:
-    maps, chats, tasks = LlamaSlots(), named("default"), named("tasks")
-    assert maps.take(chats, FACTS, "a", begins=True) == 0
-    maps.done(chats, "a", Usage(10, 2, 0, 10))
-    maps.disturbed(tasks)
-    assert maps.take(chats, FACTS, "a", begins=False) is None
-
-
-def test_background_work_on_another_server_disturbs_nobody() -> None:
+@pytest.mark.parametrize(("server", "slot"), [("127.0.0.1:8080", None), ("127.0.0.1:8081", 0)])
+def test_background_work_disturbs_the_chats_of_its_server_whatever_its_backend_is_called(
+    server: str, slot: int | None
+) -> None:
     maps, chats = LlamaSlots(), named("default")
     assert maps.take(chats, FACTS, "a", begins=True) == 0
-    maps.disturbed(named("tasks", "127.0.0.1:8081"))
-    assert maps.take(chats, FACTS, "a", begins=False) == 0
+    maps.done(chats, "a", Usage(10, 2, 0, 10))
+    maps.disturbed(named("tasks", server))
+    assert maps.take(chats, FACTS, "a", begins=False) == slot
 
 
 def test_a_chat_ends_where_it_began_though_its_backend_stands_for_another_server_by_then() -> None:
