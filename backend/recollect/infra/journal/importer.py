@@ -74,7 +74,7 @@ class SqlImporter(FileVersions):
             path = transcript_path(*thread.ref, part.part)
             places = (part.first_position, part.last_position, part.header_revision)
             connection.run(ADD_PART, (thread_pk, part.part, path, *places))
-            file = (path, TRANSCRIPTS, thread.space, owner, part.digest is not None)
+            file = (path, TRANSCRIPTS, thread.space, owner, int(part.digest is not None))
             connection.run(ADD_READ_FILE, (*file, part.digest, part.announced))
             if version := part.digest or part.announced:
                 record_version(connection, path, version)
