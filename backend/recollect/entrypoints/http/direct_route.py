@@ -60,11 +60,11 @@ class DirectRoute(APIRoute):
         return Response(written, self.status_code or 200, media_type="application/json")
 
 
-def direct(router: APIRouter, path: str) -> Callable[[Endpoint], Endpoint]:
+def direct(router: APIRouter, path: str, **described: Any) -> Callable[[Endpoint], Endpoint]:
     """Add a POST as a direct route."""
 
     def added(endpoint: Endpoint) -> Endpoint:
-        router.add_api_route(path, endpoint, methods=["POST"], route_class_override=DirectRoute)
+        router.add_api_route(path, endpoint, methods=["POST"], route_class_override=DirectRoute, **described)
         return endpoint
 
     return added

@@ -148,24 +148,15 @@ class CompletionBody(Said, Lenient):
         """Those the body names, in order of precedence."""
         return self.user_id, self.user, (self.metadata or Metadata()).user_id
 
-    def request(self, asking: "Asking", backend: str | None, model: str | None) -> ChatRequest:
+    def request(self, asking: "Asking") -> ChatRequest:
         """Everything but what is said."""
-        return ChatRequest(
-            thread_id="",
-            user_id=asking.user_id,
-            backend=backend,
-            model=model,
-            memory=asking.memory,
-            key=asking.key,
-            max_tokens=self.max_completion_tokens or self.max_tokens,
-            options=self.options(),
-            choices=self.n or 1,
-        )
+        most = self.max_completion_tokens or self.max_tokens
+        return asking.request(max_tokens=most, options=self.options(), choices=self.n or 1)
 
-    def resent(self, asking: "Asking", backend: str | None, model: str | None, now: int) -> ResentHistory:
+    def resent(self, asking: "Asking", now: int) -> ResentHistory:
         messages, instructions = self.said(now)
         metadata = self.metadata or Metadata()
-        request = replace(self.request(asking, backend, model), system_texts=instructions)
+        request = replace(self.request(asking), system_texts=instructions)
         names = [self.messages[place].name or "" for place in messages]
         thread_id = asking.thread_id or (None if asking.chat_id else metadata.thread_id)
         return ResentHistory(
@@ -179,9 +170,11 @@ class CompletionBody(Said, Lenient):
 
 
 class Asking(BaseModel):
-    """What the headers of a request say, which OpenAI's protocol has no fields for, and who is asking."""
+    """Who is asking which model, and what the headers say that the protocol has no fields for."""
 
     user_id: Id
+    backend: str | None
+    model: str | None
     thread_id: Id | None = None
     chat_id: Id | None = None
     """The front end's own name for the conversation."""
@@ -189,6 +182,11 @@ class Asking(BaseModel):
     """The front end asks it by itself."""
     memory: bool = True
     key: str | None = None
+
+    def request(self, **asked: Any) -> ChatRequest:
+        """A turn of a thread that is still to be found."""
+        told = self.model_dump(include={"user_id", "backend", "model", "memory", "key"})
+        return ChatRequest(thread_id="", **told, **asked)
 
 
 THREAD_HEADER = "X-Recollect-Thread"
@@ -260,7 +258,7 @@ def completion(live: LiveTurn, body: CompletionBody) -> JsonObject:
 
 
 async def chunks(
-    live: LiveTurn, first: list[Delta] | None, rest: AsyncGenerator[list[Delta]], body: CompletionBody
+    live: LiveTurn, body: CompletionBody, first: list[Delta] | None, rest: AsyncGenerator[list[Delta]]
 ) -> AsyncIterator[bytes]:
     """An answer as it comes; ends with `[DONE]`, or with an error where it broke off. What came together goes together."""
     head = _head(live, body.model or OWN_CHOICE, "chat.completion.chunk")

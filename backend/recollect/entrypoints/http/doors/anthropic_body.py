@@ -170,19 +170,9 @@ class MessagesBody(PromptBody):
         }
         return {name: value for name, value in given.items() if value is not None}
 
-    def request(self, asking: schemas.Asking, backend: str | None, model: str | None) -> ChatRequest:
+    def request(self, asking: schemas.Asking) -> ChatRequest:
         """Everything but what is said."""
-        return ChatRequest(
-            thread_id="",
-            user_id=asking.user_id,
-            backend=backend,
-            model=model,
-            memory=asking.memory,
-            key=asking.key,
-            max_tokens=self.max_tokens,
-            may_be_shorter=True,
-            options=self.options(),
-        )
+        return asking.request(max_tokens=self.max_tokens, may_be_shorter=True, options=self.options())
 
     def resent(self, asking: schemas.Asking, request: ChatRequest, now: int) -> ResentHistory:
         turns, instructing = self.placed_turns(now)

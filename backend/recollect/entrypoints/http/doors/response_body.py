@@ -5,7 +5,6 @@ from typing import Annotated, Any, Self
 
 from pydantic import BeforeValidator, FailFast, Field, StrictBool, model_validator
 
-from recollect.domain.chat import ChatRequest
 from recollect.domain.model import JsonObject
 from recollect.entrypoints.http import openai_schemas as schemas
 from recollect.entrypoints.http.doors.openai_items import CONVERSATION, InputItem, Turns
@@ -125,24 +124,15 @@ class ResponseBody(Said, schemas.Lenient):
             told["conversation"] = {"id": conversation}
         return told
 
-    def resent(
-        self, asking: schemas.Asking, backend: str | None, model: str | None, now: int
-    ) -> ResentHistory:
+    def resent(self, asking: schemas.Asking, now: int) -> ResentHistory:
         turns = Turns.of(self.input, now, "input").turns
         if turns and all(turn.role == "system" for turn in turns.values()):
             last = max(turns)
             turns[last] = replace(turns[last], role="user")
-        instructions = () if self.instructions is None else (self.instructions,)
-        request = ChatRequest(
-            thread_id="",
-            user_id=asking.user_id,
-            backend=backend,
-            model=model,
-            memory=asking.memory,
-            key=asking.key,
+        request = asking.request(
             max_tokens=self.max_output_tokens,
             options=self.options(),
-            system_texts=instructions or None,
+            system_texts=None if self.instructions is None else (self.instructions,),
         )
         appended = self.conversation_id is not None or self.previous_response_id is not None
         return ResentHistory(

@@ -7,15 +7,13 @@ from functools import partial
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Path, Query, Request, Response
-from fastapi.responses import JSONResponse, StreamingResponse
 from pydantic import BaseModel, ConfigDict
 
 from recollect.domain.chat import ChatRequest
 from recollect.domain.model import DEFAULT_USER, JsonObject, NewTurn, Thread, ThreadRef
-from recollect.entrypoints.http import errors, sse
-from recollect.entrypoints.http import openai_schemas as schemas
+from recollect.entrypoints.http import errors
 from recollect.entrypoints.http.deps import Calling, Home, note
-from recollect.entrypoints.http.direct_route import DirectRoute
+from recollect.entrypoints.http.direct_route import direct
 from recollect.entrypoints.http.doors.openai_items import (
     InputItem,
     items_of,
@@ -28,19 +26,14 @@ from recollect.entrypoints.http.doors.response_body import ResponseBody
 from recollect.entrypoints.http.doors.response_events import KEPT, ResponseEvents, response_of
 from recollect.entrypoints.http.requests import MAX_ID
 from recollect.entrypoints.http.routes.chat import STOP_SECONDS
-from recollect.entrypoints.http.routes.openai import asking_of, headers, told_error
-from recollect.entrypoints.http.sse import WhileConnected
+from recollect.entrypoints.http.routes.openai import answer_of, asking_of, headers, streamed
 from recollect.errors import InvalidInput, NotFound
 from recollect.service.chat.context_builder import prompt_tokens
 from recollect.service.chat.history_matching import ResentHistory
 from recollect.service.chat.stream import LiveTurn
 from recollect.service.forget import forget
-from recollect.service.models.choice import chosen_model
 
 router = APIRouter(prefix=errors.ROOT, tags=["openai"])
-_STREAM: dict[int | str, dict[str, Any]] = {
-    200: {"content": {sse.MEDIA_TYPE: {}}, "description": "The response, or its events."}
-}
 ResponseId = Annotated[str, Path(min_length=1, max_length=6 * MAX_ID)]
 """Of a response or an item: holds the id of a thread, encoded."""
 After = Annotated[str | None, Query(max_length=6 * MAX_ID, description="The last item of the page before.")]
@@ -77,58 +70,47 @@ class DeletedAnswer(BaseModel):
     deleted: bool = True
 
 
+@direct(
+    router,
+    "/responses",
+    response_model=ResponseAnswer,
+    responses={**errors.documented_for_openai(429, 502, 504), **streamed("The response, or its events.")},
+    dependencies=[Depends(headers)],
+)
 async def create_response(home: Home, caller: Calling, body: ResponseBody, request: Request) -> Response:
     """One chat turn: of the conversation or after the response that is named, else recognised by its history."""
-    user_id = caller.acting_for(*body.named_users()) or DEFAULT_USER
-    note(request, user=user_id)
-    asking = asking_of(request, user_id, home.settings.thread_headers)
-    backend, model = await chosen_model(home.talking.backends, body.model)
-    owner = ThreadRef(caller.space, user_id, "")
+    asking = await asking_of(home, caller, request, body.model, body.named_users())
+    owner = ThreadRef(caller.space, asking.user_id, "")
     body = await _with_items(home, owner, body)
-    resent = await asyncio.to_thread(body.resent, asking, backend, model, home.clock())
+    resent = await asyncio.to_thread(body.resent, asking, home.clock())
     if asking.is_task or resent.is_housekeeping():
         messages = [*_instructing(resent.request), *_in_words(resent.messages)]
         live = home.chat.housekeeping.handle(caller, resent.request, messages)
     else:
         live = await home.history_matching.handle(caller, await _placed(home, owner, body, resent))
         note(request, thread=live.accepted.thread.thread_id, turn=live.turn.turn_id)
-    return WhileConnected(partial(_streamed if body.stream else _whole, live, body.repeated(), request))
+    told = body.repeated()
+    events = ResponseEvents(live, told).stream if body.stream else None
+    return answer_of(live, request, partial(response_of, live, told), events)
 
 
-router.add_api_route(
-    "/responses",
-    create_response,
-    methods=["POST"],
-    response_model=ResponseAnswer,
-    responses={**errors.documented_for_openai(429, 502, 504), **_STREAM},
-    dependencies=[Depends(headers)],
-    route_class_override=DirectRoute,
+@direct(
+    router,
+    "/responses/input_tokens",
+    response_model=InputTokensAnswer,
+    responses=errors.documented_for_openai(),
 )
-
-
 async def count_input_tokens(
     home: Home, caller: Calling, body: ResponseBody, request: Request
 ) -> InputTokensAnswer:
     """About how many tokens the input, the instructions and the tools have. Nothing is stored."""
-    user_id = caller.acting_for(*body.named_users()) or DEFAULT_USER
-    note(request, user=user_id)
-    backend, model = await chosen_model(home.talking.backends, body.model)
-    asking = asking_of(request, user_id, home.settings.thread_headers)
-    body = await _with_items(home, ThreadRef(caller.space, user_id, ""), body)
-    resent = await asyncio.to_thread(body.resent, asking, backend, model, home.clock())
+    asking = await asking_of(home, caller, request, body.model, body.named_users())
+    body = await _with_items(home, ThreadRef(caller.space, asking.user_id, ""), body)
+    resent = await asyncio.to_thread(body.resent, asking, home.clock())
     tools = [{"role": "system", "content": json.dumps(tool)} for tool in body.tools or ()]
     messages = [*tools, *_instructing(resent.request), *_in_words(resent.messages)]
-    return InputTokensAnswer(input_tokens=await prompt_tokens(home.talking.backends.get(backend), messages))
-
-
-router.add_api_route(
-    "/responses/input_tokens",
-    count_input_tokens,
-    methods=["POST"],
-    response_model=InputTokensAnswer,
-    responses=errors.documented_for_openai(),
-    route_class_override=DirectRoute,
-)
+    count = await prompt_tokens(home.talking.backends.get(asking.backend), messages)
+    return InputTokensAnswer(input_tokens=count)
 
 
 @router.post("/responses/compact", responses=errors.documented_for_openai())
@@ -196,26 +178,6 @@ def _instructing(request: ChatRequest) -> list[JsonObject]:
 
 def _in_words(turns: tuple[NewTurn, ...]) -> list[JsonObject]:
     return [{"role": turn.role, "content": turn.content} for turn in turns]
-
-
-async def _whole(live: LiveTurn, told: JsonObject, request: Request) -> Response:
-    with live.heard():
-        await live.wait()
-        if (error := schemas.what_went_wrong(live)) is not None:
-            return await told_error(request, live, error)
-        return JSONResponse(response_of(live, told), headers=schemas.headers_of(live))
-
-
-async def _streamed(live: LiveTurn, told: JsonObject, request: Request) -> Response:
-    """Begins with the first piece, or when the answer has kept the client waiting: until then an error has a status."""
-    pieces = live.follow()
-    first = await anext(pieces, None)
-    if first is None and (error := schemas.what_went_wrong(live)) is not None:
-        return await told_error(request, live, error)
-    answer = ResponseEvents(live, told).stream(first, pieces)
-    return StreamingResponse(
-        answer, media_type=sse.MEDIA_TYPE, headers={**sse.HEADERS, **schemas.headers_of(live)}
-    )
 
 
 async def _found(home: Home, caller: Calling, response_id: str, request: Request) -> tuple[Thread, LiveTurn]:

@@ -8,7 +8,7 @@ from recollect.entrypoints.http import answers
 from recollect.entrypoints.http import people_schemas as schemas
 from recollect.entrypoints.http.access import act_as, body_bytes
 from recollect.entrypoints.http.deps import Calling, Home, PathId, UserQuery, note
-from recollect.entrypoints.http.direct_route import BodyRoute, DirectRoute
+from recollect.entrypoints.http.direct_route import BodyRoute, direct
 from recollect.entrypoints.http.errors import documented
 from recollect.entrypoints.http.requests import AddBody, FlushBody, ReprocessBody, SearchBody
 from recollect.errors import AlreadyExists, InvalidInput, NotFound, TooLarge
@@ -20,6 +20,7 @@ from recollect.service.vault.notes import notes_owner
 router = APIRouter(prefix="/api/v1/memory", tags=["memory"], route_class=BodyRoute)
 
 
+@direct(router, "/add", status_code=202, responses=documented(404, 409, 429))
 async def add(home: Home, caller: Calling, body: AddBody, request: Request) -> answers.AddAnswer:
     """Store messages. When the answer comes they are durable; memory is made of them later."""
     limit = home.settings.limits.messages
@@ -50,16 +51,6 @@ def _turns_named(receipts: list[Receipt]) -> str | None:
     """`t-4`, or `t-4..t-9`, for the log."""
     ids = [receipt.turn_id for receipt in receipts if receipt.turn_id is not None]
     return None if not ids else ids[0] if len(ids) == 1 else f"{ids[0]}..{ids[-1]}"
-
-
-router.add_api_route(
-    "/add",
-    add,
-    methods=["POST"],
-    status_code=202,
-    responses=documented(404, 409, 429),
-    route_class_override=DirectRoute,
-)
 
 
 @router.post("/search", responses=documented(404, 503))

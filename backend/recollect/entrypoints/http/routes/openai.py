@@ -2,7 +2,7 @@
 
 import asyncio
 import base64
-from collections.abc import Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from functools import partial
 from typing import Annotated, Any, Literal
 
@@ -10,13 +10,16 @@ from fastapi import APIRouter, Depends, Header, Query, Request, Response
 from fastapi.responses import JSONResponse, StreamingResponse
 from pydantic import BaseModel, Field, field_validator
 
-from recollect.domain.model import DEFAULT_USER
+from recollect.app import App
+from recollect.domain.access import Caller
+from recollect.domain.llm import Delta
+from recollect.domain.model import DEFAULT_USER, JsonObject
 from recollect.domain.recall.hits import tokens
 from recollect.domain.recall.rows import Vectors
 from recollect.entrypoints.http import errors, sse
 from recollect.entrypoints.http import openai_schemas as schemas
 from recollect.entrypoints.http.deps import Calling, Home, PathId, id_in_header, note
-from recollect.entrypoints.http.direct_route import DirectRoute
+from recollect.entrypoints.http.direct_route import direct
 from recollect.entrypoints.http.requests import MAX_ID, MAX_TEXT, Id, Text
 from recollect.entrypoints.http.sse import WhileConnected
 from recollect.errors import InvalidInput, RecollectError
@@ -26,9 +29,6 @@ from recollect.service.models.choice import chosen_model, offered_model, offered
 from recollect.service.recall.embedding import embedded_texts
 
 router = APIRouter(prefix=errors.ROOT, tags=["openai"])
-_STREAM: dict[int | str, dict[str, Any]] = {
-    200: {"content": {sse.MEDIA_TYPE: {}}, "description": "The answer, or its chunks."}
-}
 MAX_HEADER = 5000
 MAX_KEY = 200
 MOST_TEXTS = 2048
@@ -85,7 +85,22 @@ def headers(
     """What `asking_of` reads, for the description alone."""
 
 
-def asking_of(request: Request, user_id: str, thread_headers: Sequence[str]) -> schemas.Asking:
+def streamed(description: str) -> dict[int | str, dict[str, Any]]:
+    """Of an answer that may be a stream, for the description."""
+    return {200: {"content": {sse.MEDIA_TYPE: {}}, "description": description}}
+
+
+async def asking_of(
+    home: App,
+    caller: Caller,
+    request: Request,
+    model: str | None,
+    users: Sequence[str | None],
+    *thread_headers: str,
+) -> schemas.Asking:
+    """`users`: those that the body names, in order of precedence."""
+    user_id = caller.acting_for(*users) or DEFAULT_USER
+    note(request, user=user_id)
     headers = request.headers
     memory = (headers.get("X-Recollect-Memory") or "on").lower()
     if memory not in ("on", "off"):
@@ -96,12 +111,16 @@ def asking_of(request: Request, user_id: str, thread_headers: Sequence[str]) -> 
             f"Idempotency-Key: must have at most {MAX_KEY} characters", field="Idempotency-Key"
         )
     thread_id = id_in_header(schemas.THREAD_HEADER, request)
-    chat_id = id_in_header(thread_headers, request) if thread_id is None else None
+    named_by = (*home.settings.thread_headers, *thread_headers)
+    chat_id = id_in_header(named_by, request) if thread_id is None else None
     if (thread_id or chat_id) in {".", ".."}:
         raise InvalidInput("X-Recollect-Thread: must not be . or ..", field="X-Recollect-Thread")
     task = headers.get(TASK_HEADER, "").strip()
+    backend, model = await chosen_model(home.talking.backends, model)
     return schemas.Asking(
         user_id=user_id,
+        backend=backend,
+        model=model,
         thread_id=thread_id,
         chat_id=chat_id,
         is_task=bool(task) and not task.startswith("{{"),
@@ -110,50 +129,35 @@ def asking_of(request: Request, user_id: str, thread_headers: Sequence[str]) -> 
     )
 
 
+@direct(
+    router,
+    "/chat/completions",
+    response_model=schemas.Completion,
+    responses={**errors.documented_for_openai(429, 502, 504), **streamed("The answer, or its chunks.")},
+    dependencies=[Depends(headers)],
+)
 async def complete_chat(
     home: Home, caller: Calling, body: schemas.CompletionBody, request: Request
 ) -> Response:
     """One chat turn of a client that keeps its history itself."""
-    user_id = caller.acting_for(*body.named_users()) or DEFAULT_USER
-    note(request, user=user_id)
-    asking = asking_of(request, user_id, home.settings.thread_headers)
-    backend, model = await chosen_model(home.talking.backends, body.model)
+    asking = await asking_of(home, caller, request, body.model, body.named_users())
     now = home.clock()
     size = (await request.body(), body.messages)
-    resent = await off_loop(size, lambda: body.resent(asking, backend, model, now))
+    resent = await off_loop(size, lambda: body.resent(asking, now))
     if asking.is_task or resent.is_housekeeping():
-        live = home.chat.housekeeping.handle(caller, body.request(asking, backend, model), body.as_sent())
+        live = home.chat.housekeeping.handle(caller, body.request(asking), body.as_sent())
     else:
         live = await home.history_matching.handle(caller, resent)
         note(request, thread=live.accepted.thread.thread_id, turn=live.turn.turn_id)
-    return WhileConnected(partial(_streamed if body.stream else _whole, live, body, request))
+    events = partial(schemas.chunks, live, body) if body.stream else None
+    return answer_of(live, request, partial(schemas.completion, live, body), events)
 
 
-router.add_api_route(
-    "/chat/completions",
-    complete_chat,
-    methods=["POST"],
-    response_model=schemas.Completion,
-    responses={**errors.documented_for_openai(429, 502, 504), **_STREAM},
-    dependencies=[Depends(headers)],
-    route_class_override=DirectRoute,
-)
-
-
+@direct(router, "/embeddings", response_model=EmbeddingsAnswer, responses=errors.documented_for_openai())
 async def create_embeddings(home: Home, caller: Calling, body: EmbeddingsBody, request: Request) -> Response:
     """Vectors of texts, by the embedder that search uses. Nothing is stored."""
     note(request, user=caller.acting_for(body.user_id, body.user) or DEFAULT_USER)
     return WhileConnected(partial(_embedded, home, body, request))
-
-
-router.add_api_route(
-    "/embeddings",
-    create_embeddings,
-    methods=["POST"],
-    response_model=EmbeddingsAnswer,
-    responses=errors.documented_for_openai(),
-    route_class_override=DirectRoute,
-)
 
 
 @router.post("/completions", responses=errors.documented_for_openai())
@@ -184,27 +188,39 @@ async def get_model(home: Home, caller: Calling, model_id: PathId) -> schemas.Mo
     return schemas.ModelAnswer.of(await offered_model(home.talking.backends, model_id))
 
 
-async def _whole(live: LiveTurn, body: schemas.CompletionBody, request: Request) -> Response:
+Whole = Callable[[], JsonObject]
+"""An answer that has ended."""
+Events = Callable[[list[Delta] | None, AsyncGenerator[list[Delta]]], AsyncIterator[bytes]]
+"""An answer as it comes, of its first piece and the others."""
+
+
+def answer_of(live: LiveTurn, request: Request, whole: Whole, events: Events | None) -> Response:
+    """The answer in a protocol's own form: as a stream where `events` are given."""
+    make = (
+        partial(_whole, live, request, whole) if events is None else partial(_stream, live, request, events)
+    )
+    return WhileConnected(make)
+
+
+async def _whole(live: LiveTurn, request: Request, whole: Whole) -> Response:
     with live.heard():
         await live.wait()
         if (error := schemas.what_went_wrong(live)) is not None:
-            return await told_error(request, live, error)
-        return JSONResponse(schemas.completion(live, body), headers=schemas.headers_of(live))
+            return await _told_error(request, live, error)
+        return JSONResponse(whole(), headers=schemas.headers_of(live))
 
 
-async def _streamed(live: LiveTurn, body: schemas.CompletionBody, request: Request) -> Response:
+async def _stream(live: LiveTurn, request: Request, events: Events) -> Response:
     """Begins with the first piece, or when the answer has kept the client waiting: until then an error has a status."""
     pieces = live.follow()
     first = await anext(pieces, None)
     if first is None and (error := schemas.what_went_wrong(live)) is not None:
-        return await told_error(request, live, error)
-    answer = schemas.chunks(live, first, pieces, body)
-    return StreamingResponse(
-        answer, media_type=sse.MEDIA_TYPE, headers={**sse.HEADERS, **schemas.headers_of(live)}
-    )
+        return await _told_error(request, live, error)
+    headers = {**sse.HEADERS, **schemas.headers_of(live)}
+    return StreamingResponse(events(first, pieces), media_type=sse.MEDIA_TYPE, headers=headers)
 
 
-async def told_error(request: Request, live: LiveTurn, error: RecollectError) -> Response:
+async def _told_error(request: Request, live: LiveTurn, error: RecollectError) -> Response:
     answer = await _rendered(request, error)
     answer.headers.update(schemas.headers_of(live))
     if live.stop_reason is not None:
