@@ -7,18 +7,7 @@ from typing import Annotated, NoReturn
 import typer
 
 from recollect import __version__
-from recollect.entrypoints.cli import (
-    chat,
-    doctor,
-    imports,
-    mcp,
-    memory,
-    operate,
-    presets,
-    setup,
-    skills,
-    webhooks,
-)
+from recollect.entrypoints.cli import chat, doctor, manage, mcp, memory, operate, transfer
 from recollect.errors import RecollectError
 
 cli = typer.Typer(
@@ -32,18 +21,15 @@ cli = typer.Typer(
 )
 cli.command(epilog="Example: recollect serve --port 8600")(operate.serve)
 cli.command(epilog=chat.EPILOG)(chat.chat)
-cli.add_typer(doctor.commands)
-cli.add_typer(memory.commands)
-cli.add_typer(operate.commands)
-cli.command("import", epilog=imports.EPILOG)(imports.import_file)
-cli.command(epilog=setup.EPILOG)(setup.setup)
-cli.add_typer(operate.jobs_cli, name="jobs")
-cli.add_typer(operate.keys_cli, name="keys")
+for group in (doctor.commands, memory.commands, operate.commands, transfer.commands):
+    cli.add_typer(group)
+cli.add_typer(manage.jobs_cli, name="jobs")
+cli.add_typer(manage.keys_cli, name="keys")
 cli.add_typer(mcp.mcp_cli, name="mcp")
-cli.add_typer(presets.presets_cli, name="presets")
+cli.add_typer(manage.presets_cli, name="presets")
 cli.add_typer(doctor.settings_cli, name="settings")
-cli.add_typer(skills.skills_cli, name="skills")
-cli.add_typer(webhooks.webhooks_cli, name="webhooks")
+cli.add_typer(transfer.skills_cli, name="skills")
+cli.add_typer(manage.webhooks_cli, name="webhooks")
 
 
 def main() -> None:

