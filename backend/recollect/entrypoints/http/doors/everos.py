@@ -14,7 +14,6 @@ from recollect.domain.recall.hits import Hit, Mode
 from recollect.entrypoints.http.deps import Calling, Home
 from recollect.entrypoints.http.direct_route import BodyRoute, direct
 from recollect.entrypoints.http.doors import memories
-from recollect.entrypoints.http.doors.asking import Asking, asking_for
 from recollect.entrypoints.http.doors.everos_body import (
     AddBody,
     DeleteBody,
@@ -27,6 +26,7 @@ from recollect.entrypoints.http.doors.everos_body import (
     SearchBody,
     UpdateBody,
 )
+from recollect.entrypoints.http.doors.memories import Asking, asking_for
 from recollect.entrypoints.http.errors import EVEROS
 from recollect.errors import InvalidInput, NotFound, RecollectError, Refused
 from recollect.service.entries import EntryFilter, ShownEntry

@@ -6,8 +6,8 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, Field
 
-from recollect.entrypoints.http.doors.asking import Asking
 from recollect.entrypoints.http.doors.mcp_tools import Told, Tool
+from recollect.entrypoints.http.doors.memories import Asking
 from recollect.entrypoints.http.requests import Id, Text
 from recollect.service.graph import Graph, GraphEntity, GraphRelation
 from recollect.service.vault.notes import notes_owner

@@ -16,7 +16,7 @@ from recollect.domain.model import Append, NewTurn, ThreadRef, Turn
 from recollect.domain.recall.hits import Hit
 from recollect.domain.recall.rows import NOTE
 from recollect.entrypoints.http.doors import memories
-from recollect.entrypoints.http.doors.asking import Asking
+from recollect.entrypoints.http.doors.memories import Asking
 from recollect.entrypoints.http.requests import Body, Id, SearchBody, Text, not_blank
 from recollect.entrypoints.http.routes.entries import verbs
 from recollect.service.entries import EntryFilter, ShownEntry

@@ -15,7 +15,6 @@ from recollect.domain.model import Append, JsonObject, Receipt
 from recollect.entrypoints.http.deps import Calling, Home, PathId
 from recollect.entrypoints.http.direct_route import BodyRoute, direct
 from recollect.entrypoints.http.doors import memories
-from recollect.entrypoints.http.doors.asking import Asking, asking_for
 from recollect.entrypoints.http.doors.mem0_body import (
     AddMemories,
     Batch,
@@ -28,6 +27,7 @@ from recollect.entrypoints.http.doors.mem0_body import (
     event_id_of,
     read_event_id,
 )
+from recollect.entrypoints.http.doors.memories import Asking, asking_for
 from recollect.entrypoints.http.routes.people import list_users
 from recollect.errors import InvalidInput, NotFound
 from recollect.service.entries import EntryFilter
@@ -305,24 +305,23 @@ async def get_memory_history(
     return await _history(asking_for(home, caller, request, None), memory_id)
 
 
-OneName = Annotated[Name | None, Query()]
-OneRun = Annotated[Run | None, Query()]
+def _names(
+    user_id: Annotated[Name | None, Query()] = None,
+    agent_id: Annotated[Name | None, Query()] = None,
+    app_id: Annotated[Name | None, Query()] = None,
+    run_id: Annotated[Run | None, Query()] = None,
+) -> Filtered:
+    return Filtered(user_id=user_id, agent_id=agent_id, app_id=app_id, run_id=run_id)
+
+
+Named = Annotated[Filtered, Depends(_names)]
 
 
 @router.delete("/v1/memories/")
 @router.delete("/memories")
-async def delete_memories(
-    home: Home,
-    caller: Calling,
-    request: Request,
-    user_id: OneName = None,
-    agent_id: OneName = None,
-    app_id: OneName = None,
-    run_id: OneRun = None,
-) -> JsonObject:
+async def delete_memories(home: Home, caller: Calling, request: Request, names: Named) -> JsonObject:
     """All memories of a user, or of one of their threads. The messages they came from stay."""
-    names = Names(user_id=user_id, agent_id=agent_id, app_id=app_id, run_id=run_id)
-    count = await _delete_all(asking_for(home, caller, request, user_id), names)
+    count = await _delete_all(asking_for(home, caller, request, names.user_id), names)
     return {"message": f"{count} memories deleted successfully!"}
 
 
@@ -373,19 +372,9 @@ async def add_and_wait(home: Home, caller: Calling, body: AddMemories, request: 
 
 
 @router.get("/memories")
-async def list_hosted(
-    home: Home,
-    caller: Calling,
-    request: Request,
-    user_id: OneName = None,
-    agent_id: OneName = None,
-    app_id: OneName = None,
-    run_id: OneRun = None,
-) -> JsonObject:
-    asking = asking_for(home, caller, request, user_id)
-    names = Filtered(user_id=user_id, agent_id=agent_id, app_id=app_id, run_id=run_id)
-    found = await _listed(asking, names)
-    return {"results": await _rows(asking, found)}
+async def list_hosted(home: Home, caller: Calling, request: Request, names: Named) -> JsonObject:
+    asking = asking_for(home, caller, request, names.user_id)
+    return {"results": await _rows(asking, await _listed(asking, names))}
 
 
 @direct(router, "/search")

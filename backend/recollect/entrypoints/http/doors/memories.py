@@ -1,4 +1,4 @@
-"""What the memory SDKs have in common, each in its own words: messages in, a user's memories out.
+"""What the memory SDKs and agents' tools have in common, each in its own words: messages in, a user's memories out.
 
 They know facts, plans and episodes as memories. A memory that was superseded is history, and not listed.
 """
@@ -9,16 +9,28 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Annotated, Any
 
+from fastapi import Request
 from pydantic import AfterValidator, BeforeValidator, Field, TypeAdapter
 
+from recollect.app import App
+from recollect.domain.access import Caller
 from recollect.domain.entries.entry import EPISODES, FACTS, FORESIGHT, KnownEntry
 from recollect.domain.job import FLUSH
-from recollect.domain.model import MAX_TIMESTAMP, Append, JsonObject, NewTurn, Receipt, Role, ThreadRef
+from recollect.domain.model import (
+    DEFAULT_USER,
+    MAX_TIMESTAMP,
+    Append,
+    JsonObject,
+    NewTurn,
+    Receipt,
+    Role,
+    ThreadRef,
+)
 from recollect.domain.paths import AGENT, file_name, owner_folder
 from recollect.domain.recall.hits import Hit
 from recollect.domain.strategy import STRATEGY
-from recollect.entrypoints.http.access import body_bytes
-from recollect.entrypoints.http.doors.asking import Asking
+from recollect.entrypoints.http.access import act_as, body_bytes
+from recollect.entrypoints.http.deps import note
 from recollect.entrypoints.http.requests import SearchBody, Text, not_blank, storable_json
 from recollect.errors import NotFound
 from recollect.service.entries import EntryFilter, ShownEntry
@@ -39,6 +51,31 @@ _LONGEST_ID = 512
 _Moment: TypeAdapter[int] = TypeAdapter(
     Annotated[int, BeforeValidator(math.floor), Field(ge=0, le=MAX_TIMESTAMP)]
 )
+
+
+@dataclass(frozen=True, slots=True)
+class Asking:
+    """A request, and whose memory it is about."""
+
+    home: App
+    caller: Caller
+    user_id: str
+    request: Request
+    named: str | None = None
+    """The user whom the request or its key names. None: nobody, so an id alone says whose it is."""
+
+    def act_as(self, method: str, path: str, **ids: str) -> None:
+        """What the native route asks of a key, counts and records holds here too. Raises Refused and OverQuota."""
+        act_as(self.request.scope, self.user_id, method, path)
+        note(self.request, **ids)
+
+
+def asking_for(home: App, caller: Caller, request: Request, user_id: str | None) -> Asking:
+    """For the user whom the request names, else the key's, else `me`. Raises Refused for a user's key and another user."""
+    named = caller.acting_for(user_id)
+    acting = named or DEFAULT_USER
+    note(request, user=acting)
+    return Asking(home, caller, acting, request, named)
 
 
 async def add(asking: Asking, append: Append) -> list[Receipt]:

@@ -17,7 +17,7 @@ from recollect.domain.recall.hits import Hit
 from recollect.entrypoints.http.deps import Calling, Home, PathId, note
 from recollect.entrypoints.http.direct_route import BodyRoute, direct
 from recollect.entrypoints.http.doors import memories
-from recollect.entrypoints.http.doors.asking import Asking
+from recollect.entrypoints.http.doors.memories import Asking
 from recollect.entrypoints.http.doors.supermemory_body import (
     Batch,
     Bulk,
