@@ -112,13 +112,6 @@ def test_a_table_in_a_pipe_is_as_wide_as_it_must_be(
     assert " ".join(title.split()) == " ".join(columns)
 
 
-@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
-def test_a_shell_is_told_how_to_complete_commands(shell: str) -> None:
-    by_name = {"_TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION": "true"}
-    shown = recollect(Path("unused"), "--show-completion", shell, settings=by_name)
-    assert (shown.returncode, "_RECOLLECT_COMPLETE" in shown.stdout) == (0, True)
-
-
 def test_commands_are_completed() -> None:
     asked = {"_RECOLLECT_COMPLETE": "complete_bash", "COMP_WORDS": "recollect thr", "COMP_CWORD": "1"}
     assert recollect(Path("unused"), settings=asked).stdout.split() == ["threads"]
@@ -201,18 +194,6 @@ def test_a_mistake_is_answered_in_words_with_exit_code_1(used_home: Path, name: 
     assert failed.returncode == 1
     assert words in failed.stderr
     assert "Traceback" not in failed.stderr
-
-
-@pytest.mark.parametrize(
-    ("name", "value", "told"),
-    [
-        ("RECOLLECT_JOBS__WORKERS", "many", "RECOLLECT_JOBS__WORKERS"),
-        ("RECOLLECT_LLM", "notjson", "RECOLLECT_LLM: not"),
-    ],
-)
-def test_bad_settings_are_answered_in_words(home: Path, name: str, value: str, told: str) -> None:
-    failed = recollect(home, "threads", settings={name: value})
-    assert (failed.returncode, told in failed.stderr, "Traceback" in failed.stderr) == (1, True, False)
 
 
 def test_a_home_that_cannot_be_made_is_answered_in_words(tmp_path: Path) -> None:

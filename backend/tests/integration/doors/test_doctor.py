@@ -311,12 +311,6 @@ def test_all_threads_of_a_user_are_remembered_now(server: Server, user: str) -> 
     assert recollect(server.home, "flush", "--user", user).stdout == "nothing waits to be remembered\n"
 
 
-def test_a_home_without_a_server_is_flushed_too(tmp_path: Path) -> None:
-    recollect(tmp_path / "home", "add", "Marta moves to Porto", "--session", "t1", "--user", "ann")
-    told = recollect(tmp_path / "home", "flush", "--user", "ann")
-    assert (told.returncode, told.stdout) == (0, "t1: 1 memcell closed; remembered\n")
-
-
 def test_flush_names_what_is_to_be_flushed(server: Server) -> None:
     assert recollect(server.home, "flush").returncode == 2
     refused = recollect(server.home, "flush", "nowhere", "--user", "nobody")

@@ -8,7 +8,7 @@ import pytest
 from openai import OpenAI
 
 from tests.chatting import with_backend
-from tests.http_client import Json, thread_path, turns
+from tests.http_client import Json, turns
 from tests.openai_clients import (
     ResendingClient,
     ask,
@@ -25,7 +25,7 @@ from tests.openai_clients import (
     user,
     user_says,
 )
-from tests.processes import Server, recollect_json
+from tests.processes import Server
 from tests.standins.standin_engines import StandInEngine
 
 __all__ = ["client", "engine", "resending", "running", "server", "user"]
@@ -344,32 +344,6 @@ def test_a_prompt_too_long_has_openais_code(client: OpenAI) -> None:
 
 
 # --- whose thread -------------------------------------------------------------------------------------------
-
-
-def test_a_key_says_whose_thread_it_is(engine: StandInEngine, tmp_path: Path) -> None:
-    with Server(tmp_path / "home", with_backend(engine.base_url)) as server:
-        key = recollect_json(server.home, "keys", "create", "--user", "ann")["secret"]
-        with openai_client(server.address, key=key) as client:
-            answered = ask(client, [user_says("hello")])
-            found = server.client.get(
-                thread_path(answered.thread), headers={"Authorization": f"Bearer {key}"}
-            )
-            assert found.json()["user_id"] == "ann"
-            for explicit in ({"headers": {"X-Recollect-User": "bob"}}, {"extra_body": {"user_id": "bob"}}):
-                with pytest.raises(openai.PermissionDeniedError):
-                    ask(client, [user_says("hello")], **explicit)
-        with (
-            openai_client(server.address, key="rk_wrong") as client,
-            pytest.raises(openai.AuthenticationError) as caught,
-        ):
-            ask(client, [user_says("hello")])
-        assert caught.value.code == "invalid_api_key"
-
-
-def test_without_key_and_name_it_is_the_default_user(server: Server, engine: StandInEngine) -> None:
-    with openai_client(server.address) as client:
-        answered = ask(client, [user_says("hello from nobody")])
-    assert server.client.get(thread_path(answered.thread)).json()["user_id"] == "me"
 
 
 def test_two_users_with_the_same_history_never_meet(server: Server, engine: StandInEngine, user: str) -> None:

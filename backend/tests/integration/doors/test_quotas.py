@@ -16,7 +16,7 @@ from recollect.service.coordination import now_ms
 from recollect.settings import Settings
 from tests.eventually import eventually
 from tests.http_client import Home, add_one, bearer, client_of, error_of, message, opened
-from tests.processes import Server, StandInModel
+from tests.processes import StandInModel
 from tests.remembering import entries, flush, said, tell
 from tests.talking import talking
 
@@ -90,11 +90,6 @@ class TestRequests:
             log = (tmp_path / "home/audit.log").read_text().splitlines()
         refused = [line for line in map(json.loads, log) if line["status"] == 429]
         assert [line.get("user") for line in refused] == ["ann", "ann"]
-
-    async def test_two_users_of_one_key_do_not_share_a_bucket(self, tmp_path: Path) -> None:
-        async with limited(tmp_path, user_requests=2) as (home, _), home.keyed() as space:
-            assert await statuses(space, "ann", 3) == [200, 200, 429]
-            assert await statuses(space, "bob", 2) == [200, 200]
 
     async def test_a_user_has_one_bucket_for_all_keys_and_ways_to_be_named(self, tmp_path: Path) -> None:
         async with (
@@ -350,16 +345,3 @@ async def jobs_in_trouble(client: httpx2.AsyncClient, user: str) -> list[dict[st
 
     await eventually(are_there)
     return found
-
-
-def test_over_a_socket_a_refused_client_is_told_when_to_come_again(tmp_path: Path) -> None:
-    with Server(tmp_path / "home", {"RECOLLECT_QUOTAS__USER_REQUESTS": "2"}) as server:
-
-        def ask() -> httpx2.Response:
-            return server.client.post(SEARCH, json={"user_id": "ann", "query": "x"})
-
-        assert [ask().status_code, ask().status_code] == [200, 200]
-        refused = ask()
-        assert (refused.status_code, error_of(refused)["code"]) == (429, "over_quota")
-        assert 0 < int(refused.headers["Retry-After"]) <= 30
-        assert server.client.get("/health").status_code == 200

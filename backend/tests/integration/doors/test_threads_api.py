@@ -97,14 +97,6 @@ async def test_what_marks_no_page_is_refused(home: Home, query: dict[str, str]) 
     assert answer.json()["error"]["field"] in query
 
 
-async def test_one_turn_is_read_by_its_owner_alone(home: Home) -> None:
-    await home.add("t1", "hello", user_id="ann")
-    turns = "/api/v1/threads/t1/turns"
-    assert (await home.client.get(f"{turns}/t-1", params={"user_id": "ann"})).json()["content"] == "hello"
-    for turn, user in (("t-1", "bob"), ("t-9", "ann")):
-        assert (await home.client.get(f"{turns}/{turn}", params={"user_id": user})).status_code == 404
-
-
 async def test_without_keys_one_is_the_operator(home: Home) -> None:
     answer = await home.client.get("/api/v1/whoami")
     assert answer.json() == {"space": "default", "user_id": None, "default_user": "me"}
@@ -165,11 +157,6 @@ async def test_what_is_no_place_is_refused_by_name(
 ) -> None:
     answer = await long.client.get("/api/v1/threads/t1/turns", params=query)
     assert (answer.status_code, answer.json()["error"]["field"]) == (status, field)
-
-
-async def test_another_users_turns_are_not_there(long: Home) -> None:
-    answer = await long.client.get("/api/v1/threads/t1/turns", params={"around": "t-5", "user_id": "eve"})
-    assert answer.status_code == 404
 
 
 # --- ids that no address can hold ------------------------------------------------------------------------------

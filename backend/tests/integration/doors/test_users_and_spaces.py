@@ -141,13 +141,6 @@ class TestUsers:
         alices = await home.client.get("/api/v1/threads/alices/turns", params={"user_id": "alice"})
         assert [turn["content"] for turn in alices.json()["turns"]] == ["a secret of Alice's"]
 
-    async def test_a_list_shows_ones_own_threads_alone(
-        self, alice: httpx2.AsyncClient, bob: httpx2.AsyncClient
-    ) -> None:
-        await add_one(bob, "bobs", "x")
-        listed = (await bob.get("/api/v1/threads")).json()["threads"]
-        assert [thread["thread_id"] for thread in listed] == ["bobs"]
-
     @pytest.mark.parametrize("after", ["alices", "nobodys"])
     async def test_a_list_cannot_be_paged_from_anothers_thread(
         self, bob: httpx2.AsyncClient, after: str
@@ -157,10 +150,6 @@ class TestUsers:
             404,
             f"there is no thread {after!r}",
         )
-
-    async def test_coverage_counts_ones_own_messages_alone(self, bob: httpx2.AsyncClient) -> None:
-        await add_one(bob, "bobs", "x")
-        assert (await bob.get("/api/v1/coverage")).json()["messages"] == 1
 
     async def test_jobs_show_ones_own_threads_alone_page_by_page(
         self, home: Home, alice: httpx2.AsyncClient, bob: httpx2.AsyncClient

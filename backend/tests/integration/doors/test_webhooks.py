@@ -9,7 +9,7 @@ import pytest
 from recollect.infra.job_engine import JobEngine
 from tests.eventually import eventually
 from tests.http_client import Home, Json, opened, thread_path
-from tests.processes import Server, StandInModel, recollect, recollect_json, wait_until
+from tests.processes import Server, StandInModel, recollect, recollect_json
 from tests.receiver import SECRET, Receiver
 from tests.unit.made_entries import known
 
@@ -212,16 +212,3 @@ async def test_every_delivery_arrives_through_failures_and_a_kill(tmp_path: Path
             await home.drain()
     assert (receiver.problems, len(set(receiver.ids))) == ([], 6)
     assert len(receiver.ids) > 6, "what was not known to be delivered comes again, with the same id"
-
-
-@pytest.mark.slow
-@pytest.mark.timeout(300)
-def test_200_webhooks_are_told_through_failures_and_a_kill(tmp_path: Path) -> None:
-    with Receiver(half) as receiver:
-        deliver_until_a_kill(tmp_path / "home", receiver, 200, 60)
-        assert len(set(receiver.ids)) < 200
-        with Server(tmp_path / "home", ALLOWED):
-            wait_until(lambda: len(set(receiver.ids)) == 200, "all deliveries", seconds=200)
-    assert receiver.problems == []
-    assert len(receiver.ids) > 200, "doubles, which their ids tell"
-    assert receiver.tries.total() >= len(receiver.ids) + 100, "half of the deliveries failed at first"

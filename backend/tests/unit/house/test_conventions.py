@@ -48,11 +48,6 @@ def exists(path: str) -> bool:
     return any(match.is_file() for match in REPOSITORY.glob(path))
 
 
-def test_there_are_rules_and_skills() -> None:
-    assert len(RULES) >= 7
-    assert [file.parent.name for file in SKILLS] == ["commit", "new-branch", "pr"]
-
-
 @pytest.mark.parametrize("file", RULES, ids=name_of)
 def test_a_rule_says_which_paths_it_is_for_and_they_exist(file: Path) -> None:
     paths = front_matter(file)["paths"]
@@ -71,16 +66,6 @@ def test_a_skill_has_the_name_of_its_folder_and_says_when_to_use_it(file: Path) 
 @pytest.mark.parametrize("file", RULES + SKILLS, ids=name_of)
 def test_the_paths_in_the_text_exist(file: Path) -> None:
     assert [path for path in paths_in_text(file.read_text(encoding="utf-8")) if not exists(path)] == []
-
-
-def test_paths_are_told_from_other_words_in_backticks() -> None:
-    text = "`docs/api.md` `backend/tests/` `CHANGELOG.md` `feat/titles` `make lint` `datetime.now(UTC)` `__cause__` `long`"
-    assert list(paths_in_text(text)) == ["docs/api.md", "backend/tests/", "CHANGELOG.md"]
-
-
-def test_a_path_that_is_gone_is_noticed() -> None:
-    assert not exists("backend/recollect/helpers.py")
-    assert not exists("backend/recollect/helpers/**")
 
 
 def test_no_modules_import_each_other_in_a_circle() -> None:

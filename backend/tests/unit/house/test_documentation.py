@@ -103,10 +103,6 @@ def test_every_setting_stands_in_its_page_once_with_its_default() -> None:
     assert sorted(documented) == sorted(defaults().items())
 
 
-def test_defaults_are_those_of_every_setting() -> None:
-    assert defaults().keys() == setting_names().keys()
-
-
 @pytest.mark.parametrize("page", PAGES, ids=name_of)
 def test_a_page_names_no_setting_that_does_not_exist(page: Path) -> None:
     named = set(re.findall(rf"\b{PREFIX}[A-Z0-9_]*[A-Z0-9]\b", page.read_text(encoding="utf-8")))
@@ -288,13 +284,6 @@ def is_command(line: str) -> bool:
     return set(re.findall(r"\s(--[a-z-]+)", line)) <= commands()[name] | {"--help"}
 
 
-def test_an_unknown_command_or_option_is_noticed() -> None:
-    assert is_command("recollect jobs retry 17")
-    assert is_command("recollect verify --repair --json")
-    assert not is_command("recollect dance")
-    assert not is_command("recollect verify --fix")
-
-
 # --- operations ---------------------------------------------------------------------------------------------
 
 
@@ -333,13 +322,6 @@ def anchors(text: str) -> set[str]:
     """What the headings of a page are called in links, as GitHub does it."""
     headings = re.findall(r"^#{1,6} (.+)$", prose(text), re.MULTILINE)
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
-
-
-def test_a_link_that_leads_nowhere_is_noticed() -> None:
-    readme = REPOSITORY / "README.md"
-    assert leads_somewhere(readme, "docs/security.md#limits")
-    assert not leads_somewhere(readme, "docs/security.md#safety")
-    assert not leads_somewhere(readme, "docs/nowhere.md")
 
 
 def test_every_page_of_the_documentation_is_linked_from_the_readme() -> None:

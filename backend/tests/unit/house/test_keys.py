@@ -8,13 +8,12 @@ import pytest
 from recollect.domain.access import ApiKey, Caller, secret_hash
 from recollect.errors import NotFound
 from recollect.infra.journal.keys import SqlKeyStore
-from recollect.service.access.keys import create_key, ending_with_key, identify, list_keys, revoke_key
+from recollect.service.access.keys import create_key, ending_with_key, list_keys, revoke_key
 from recollect.service.coordination import now_ms
 from tests.contract.journals import Journal
 from tests.fakes import START, FakeClock
 
 OPERATOR = Caller(local_operator=True)
-TOKEN = "the-operators-token"
 
 
 @pytest.fixture
@@ -45,18 +44,6 @@ async def test_keys_are_listed_oldest_first_with_the_time_at_which_they_were_fir
     with pytest.raises(NotFound) as caught:
         await revoke_key(keys, clock, OPERATOR, "k_9")
     assert caught.value.field == "key_id"
-
-
-async def test_the_local_operator_acts_in_the_space_it_names_and_a_key_in_its_own(keys: SqlKeyStore) -> None:
-    key, secret = await new_key(keys, FakeClock())
-    named = {
-        name: identify(keys, name, TOKEN, on_loopback=True, now=START, space="red")
-        for name in (TOKEN, secret)
-    }
-    assert named == {
-        TOKEN: Caller("red", local_operator=True),
-        secret: Caller("work", key_id=key.key_id),
-    }
 
 
 async def test_what_runs_with_a_key_ends_when_the_key_expires(keys: SqlKeyStore) -> None:

@@ -1,6 +1,5 @@
 """Quotas are token buckets: bounded in number, and truthful about how long to wait."""
 
-import math
 import time
 from pathlib import Path
 
@@ -8,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recollect.errors import DiskQuotaUsed, OverQuota
+from recollect.errors import OverQuota
 from recollect.infra.metrics import Metrics
 from recollect.service.access import quotas as module
 from recollect.service.access.quotas import MOST_NAMES, Buckets, DiskUse, Quotas
@@ -48,13 +47,6 @@ def test_unset_a_quota_is_off_on_loopback_and_a_real_number_elsewhere(name: str)
     assert unset.in_force(name, on_loopback=False) == DEFAULTS[name] > 0
 
 
-@pytest.mark.parametrize("on_loopback", [True, False])
-@pytest.mark.parametrize("given_", [0, 7])
-def test_a_quota_that_is_set_holds_everywhere(given_: int, on_loopback: bool) -> None:
-    settings = QuotaSettings(user_requests=given_)
-    assert settings.in_force("user_requests", on_loopback=on_loopback) == given_
-
-
 @given(
     limit=st.integers(1, 10_000),
     sizes=st.lists(st.tuples(st.integers(1, 20_000), st.floats(0, 90)), min_size=1, max_size=30),
@@ -88,21 +80,6 @@ def test_no_more_requests_than_the_bucket_holds_and_what_flows_into_it(pauses: l
     assert admitted <= 30 + sum(pauses) / 2 + 0.01
 
 
-def test_a_body_larger_than_the_quota_passes_once_and_is_paid_off_after_that(clock: Seconds) -> None:
-    quotas = made(clock, user_bytes=600)
-    quotas.count("user", "ann", 1_200)
-    quotas.count("user", "ann", 0)  # Without a body it is no matter of bytes.
-    assert refusal(quotas, "user", "ann", 1).retry_after == pytest.approx(60.1)
-
-
-def test_what_is_refused_is_not_counted(clock: Seconds) -> None:
-    quotas = made(clock, user_requests=60)
-    for _ in range(60):
-        quotas.count("user", "ann", 0)
-    waits = [refusal(quotas, "user", "ann").retry_after for _ in range(100)]
-    assert waits == [pytest.approx(1.0)] * 100
-
-
 def test_of_100_000_made_up_users_a_bounded_number_is_remembered() -> None:
     buckets = Buckets(10, 60)
     for number in range(100_000):
@@ -132,26 +109,6 @@ def test_counting_costs_less_than_10_microseconds() -> None:
         return (time.thread_time() - began) / 2_000
 
     assert min(timed() for _ in range(5)) < 10e-6
-
-
-async def test_a_user_is_full_by_what_was_measured_and_no_longer_after_something_went(
-    clock: Seconds, tmp_path: Path
-) -> None:
-    quotas = made(clock, user_disk_mb=1)
-    file = tmp_path / "default/users/ann/images/large.png"
-    file.parent.mkdir(parents=True)
-    file.write_bytes(b"x" * 1_100_000)
-    quotas.count_disk("default", "ann", 1_000)
-    quotas.count_disk("default", "bob", 1_000)
-    await quotas.measure(tmp_path)
-    quotas.count_disk("default", "bob", 1_000)
-    with pytest.raises(DiskQuotaUsed, match="RECOLLECT_QUOTAS__USER_DISK_MB") as caught:
-        quotas.count_disk("default", "ann", 1_000)
-    file.unlink()
-    clock.now += math.ceil(caught.value.retry_after)
-    await quotas.measure(tmp_path)
-    quotas.count_disk("default", "ann", 1_000)
-    assert not quotas.full
 
 
 async def test_files_are_measured_only_where_what_was_sent_may_have_filled_the_space(
