@@ -46,7 +46,6 @@ from recollect.entrypoints.http.routes import (
     chat,
     entries,
     forget,
-    imports,
     memory,
     openai,
     operations,
@@ -82,28 +81,28 @@ def create_api() -> FastAPI:
         redoc_url=None,
         redirect_slashes=False,
     )
-    for door in (
-        memory,
-        entries,
-        threads,
-        forget,
-        imports,
-        chat,
-        openai,
-        responses,
-        conversations,
-        anthropic,
-        mcp,
-        mem0,
-        everos,
-        supermemory,
-        people,
-        operations,
-        webhooks,
-        web,
+    for router in (
+        memory.router,
+        entries.router,
+        threads.router,
+        forget.router,
+        memory.imports_router,
+        chat.router,
+        openai.router,
+        responses.router,
+        conversations.router,
+        anthropic.router,
+        mcp.router,
+        mem0.router,
+        everos.router,
+        supermemory.router,
+        people.router,
+        operations.router,
+        webhooks.router,
+        web.router,
+        operations.operator_router,
     ):
-        api.include_router(door.router)
-    api.include_router(operations.operator_router)
+        api.include_router(router)
     api.add_exception_handler(RecollectError, errors.for_either_door(errors.render_known))
     api.add_exception_handler(RequestValidationError, errors.for_either_door(errors.render_invalid))
     api.add_exception_handler(HTTPException, errors.for_either_door(errors.render_http))

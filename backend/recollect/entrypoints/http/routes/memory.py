@@ -1,6 +1,11 @@
-"""Memory: take messages in, close them into memcells, find them; and notes that a person brings."""
+"""Memory: take messages in, close them into memcells, find them; notes that a person brings, and imports."""
 
-from fastapi import APIRouter, Request, Response
+import asyncio
+import tempfile
+from typing import IO, Annotated, Any
+
+from fastapi import APIRouter, Query, Request, Response
+from fastapi.responses import StreamingResponse
 
 from recollect.domain.access import Caller
 from recollect.domain.model import DEFAULT_USER, Append, Receipt
@@ -10,9 +15,12 @@ from recollect.entrypoints.http.access import act_as, body_bytes
 from recollect.entrypoints.http.deps import Calling, Home, PathId, UserQuery, note
 from recollect.entrypoints.http.direct_route import BodyRoute, direct
 from recollect.entrypoints.http.errors import documented
-from recollect.entrypoints.http.requests import AddBody, FlushBody, ReprocessBody, SearchBody
+from recollect.entrypoints.http.requests import AddBody, FlushBody, ReprocessBody, SearchBody, Title
+from recollect.entrypoints.http.routes.operations import LINES, lines
 from recollect.errors import AlreadyExists, InvalidInput, NotFound, TooLarge
+from recollect.service.coordination import Progress
 from recollect.service.forget.forget import forget_note
+from recollect.service.imports.source import Source
 from recollect.service.memory_tool import MemoryTool
 from recollect.service.remember.boundaries import flush_thread
 from recollect.service.vault.notes import notes_owner
@@ -181,3 +189,39 @@ async def _used(tool: MemoryTool, caller: Caller, user_id: str, body: schemas.Me
             return await tool.delete(caller, user_id, body.path)
         case "rename":
             return await tool.rename(caller, user_id, body.old_path, body.new_path)
+
+
+imports_router = APIRouter(prefix="/api/v1", tags=["memory"])
+_FILE = {"requestBody": {"required": True, "content": {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}}}}  # fmt: skip
+
+
+@imports_router.post(
+    "/imports", response_class=StreamingResponse, responses={**documented(), **LINES}, openapi_extra=_FILE
+)
+async def import_file(
+    home: Home,
+    caller: Calling,
+    request: Request,
+    user_id: UserQuery = None,
+    name: Annotated[Title, Query(description="The file's name.")] = "",
+    dry_run: Annotated[bool, Query(description="Only say what would be imported.")] = False,
+) -> StreamingResponse:
+    """Import a file: conversations, notes or entities. Lines of JSON: progress, at last the report or an error."""
+    note(request, user=user_id)
+    # It has no name: whatever becomes of the process, nothing of it is left in the home.
+    file: IO[bytes] = await asyncio.to_thread(tempfile.TemporaryFile, dir=home.settings.home)
+    try:
+        async for piece in request.stream():
+            if piece:
+                await asyncio.to_thread(file.write, piece)
+        source = await asyncio.to_thread(Source.opened, file, name or "the file")
+    except BaseException:
+        file.close()
+        raise
+
+    async def work(progress: Progress) -> dict[str, Any]:
+        with file:
+            report = await home.importer.run(caller, user_id, source, progress, dry_run=dry_run)
+        return report.as_json()
+
+    return StreamingResponse(lines(work), media_type="application/x-ndjson")
