@@ -34,15 +34,6 @@ async def test_what_is_denied_no_longer_holds(there: str, no_more: str, query: s
         await eventually(is_found_first)
 
 
-async def test_what_somebody_does_not_eat_ends_no_diet(tmp_path: Path) -> None:
-    async with remembering(tmp_path) as home:
-        for day, text in enumerate(("I'm vegetarian.", "I don't eat mushrooms.", "I never eat olives.")):
-            await hear(home, text, day)
-        told = ["me is vegetarian.", "me does not eat mushrooms.", "me never eats olives."]
-        assert [fact.holds for fact in await entries(home, "facts")] == [True, True, True]
-        assert len(await texts(home, "profile")) == len(told)
-
-
 @pytest.mark.parametrize("user", ["me", "u-123"])
 async def test_who_tells_a_model_their_name_has_a_page_from_the_first_day(tmp_path: Path, user: str) -> None:
     quotes = [{"message": 1, "words": "My name is Ann and I live in Berlin."}]
