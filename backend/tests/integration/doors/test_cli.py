@@ -167,11 +167,10 @@ def test_a_dead_job_is_shown_and_retried(home: Path) -> None:
 
 
 @pytest.fixture(scope="module")
-def used_home(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """For commands that are to fail and change nothing."""
-    home = tmp_path_factory.mktemp("used") / "home"
-    assert recollect(home, "threads").returncode == 0
-    return home
+def used_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """One that is served, for commands that are to fail and change nothing."""
+    with Server(tmp_path_factory.mktemp("used") / "home", QUICK) as server:
+        yield server.home
 
 
 FRIENDLY = {
@@ -312,12 +311,12 @@ def test_a_variable_that_is_no_setting_is_pointed_out(home: Path) -> None:
     assert "RECOLLECT_HOMME" in server.errors()
 
 
-@pytest.mark.parametrize("key_id", ["../threads/t1", "..", "."])
-def test_an_id_that_was_typed_leads_nowhere_else(home: Path, key_id: str) -> None:
-    recollect(home, "add", "precious", "--session", "t1")
-    refused = recollect(home, "keys", "revoke", key_id)
-    assert (refused.returncode, "Traceback" in refused.stderr) == (1, False)
-    assert [item["thread_id"] for item in recollect_json(home, "threads")["threads"]] == ["t1"]
+def test_an_id_that_was_typed_leads_nowhere_else(used_home: Path) -> None:
+    recollect(used_home, "add", "precious", "--session", "t1")
+    for key_id in ("../threads/t1", "..", "."):
+        refused = recollect(used_home, "keys", "revoke", key_id)
+        assert (refused.returncode, "Traceback" in refused.stderr) == (1, False)
+    assert [item["thread_id"] for item in recollect_json(used_home, "threads")["threads"]] == ["t1"]
 
 
 def test_a_file_with_a_bad_line_stores_nothing_and_names_the_line(home: Path, tmp_path: Path) -> None:

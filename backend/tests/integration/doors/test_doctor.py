@@ -387,9 +387,14 @@ def test_a_home_without_a_server_is_exported_too(tmp_path: Path) -> None:
     )
     text = recollect(tmp_path / "home", "export", "--user", "ann").stdout
     assert "Marta moves to Porto" in text
-    none = recollect(tmp_path / "home", "export", "--user", "bob")
+
+
+def test_where_there_is_nothing_to_export_it_is_said(server: Server) -> None:
+    none = recollect(server.home, "export", "--user", "nobody")
     assert (none.returncode, none.stdout, "no conversation to export" in none.stderr) == (0, "", True)
-    add = ("add", "a \x1b[31mred\x07 alert", "--session", "t2", "--user", "eve")
-    recollect(tmp_path / "home", *add, settings=QUICK)
-    found = recollect(tmp_path / "home", "search", "alert", "--user", "eve", settings=QUICK).stdout
-    assert "a \ufffd[31mred\ufffd alert" in found, "what was said can't steer the terminal"
+
+
+def test_what_was_said_can_not_steer_the_terminal(server: Server, user: str) -> None:
+    add(server.client, "t2", [message("a \x1b[31mred\x07 alert")], user_id=user)
+    found = recollect(server.home, "search", "alert", "--user", user).stdout
+    assert "a \ufffd[31mred\ufffd alert" in found
