@@ -132,14 +132,9 @@ def _focus(text: str) -> str:
 
 
 def speakers_named(words: Sequence[str], names: Mapping[str, frozenset[str]]) -> list[str]:
-    """Those who speak and whom a query names, in the order in which it names them."""
-    places = {word: place for place, word in reversed(list(enumerate(words)))}
-    named = [
-        (min(places[part] for part in parts), name)
-        for name, parts in names.items()
-        if parts and parts <= places.keys()
-    ]
-    return [name for _, name in sorted(named)]
+    """Those who speak and whom a query names, with all parts of their name."""
+    asked = frozenset(words)
+    return [name for name, parts in names.items() if parts and parts <= asked]
 
 
 _REPEATED = 0.9

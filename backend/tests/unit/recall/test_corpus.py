@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recollect.domain.recall.corpus import HEAD_WORDS, Corpus
+from recollect.domain.recall.corpus import Corpus
 from recollect.domain.recall.corpus_view import SESSION_GAP_MS, Content, View, neighbourhood
 from recollect.domain.recall.query import Query, read_query
 from recollect.domain.recall.rank import Floats, score
@@ -259,38 +259,6 @@ def test_a_silence_of_more_than_an_hour_parts_neighbours(silence: int, neighbour
     assert around([said(0, "a"), said(1, "b", timestamp=T0 + silence)], 0) == neighbours
 
 
-def test_threads_that_arrive_by_turns_have_their_own_neighbours() -> None:
-    rows = [said(n, f"text {n}", thread=f"t{n % 2}") for n in range(8)]
-    assert around(rows, 2) == [0, 2, 4, 6]
-    assert around(rows, 3) == [1, 3, 5, 7]
-
-
-def test_a_thread_that_goes_on_later_is_linked_to_what_it_had() -> None:
-    corpus = corpus_of([said(0, "a"), said(1, "b")])
-    old = corpus.view()
-    _grow(corpus, [said(2, "c")])
-    assert corpus.around(1, corpus.view()) == [0, 1, 2]
-    assert corpus.around(1, old) == [0, 1]
-
-
-def test_words_count_in_all_of_a_row_and_among_its_first_words() -> None:
-    corpus = Corpus()
-    corpus.extend(
-        [said(0, "a"), said(1, "b"), said(2, "c")],
-        [" ".join(["dog"] * 3 + ["x"] * HEAD_WORDS + ["dog"] * 2), "", "cat dog"],
-    )
-    dog = corpus.postings["dog"]
-    assert (dog.rows.tolist(), dog.counts.tolist(), dog.head_counts.tolist()) == ([0, 2], [5, 1], [3, 1])
-    assert corpus.postings["x"].head_counts.tolist() == [HEAD_WORDS - 3]
-    assert corpus.lengths[:3].tolist() == [HEAD_WORDS + 5, 0, 2]
-
-
-def test_a_word_that_is_repeated_without_end_is_counted_as_far_as_it_matters() -> None:
-    corpus = Corpus()
-    corpus.extend([said(0, "a")], ["dog " * 70_000])
-    assert corpus.postings["dog"].counts.tolist() == [65_535]
-
-
 @given(st.lists(st.lists(st.sampled_from("abc"), max_size=5).map(" ".join), max_size=8), st.integers(0, 8))
 def test_postings_hold_every_row_of_every_word_once_and_in_order(terms: list[str], cut: int) -> None:
     corpus = Corpus()
@@ -336,15 +304,3 @@ def test_a_vector_that_comes_twice_counts_once() -> None:
     for _ in range(2):
         corpus.set_vectors(["t1:0"], unit(0, 1)[None])
     assert corpus.view().content.vector_sum.tolist() == [0, 1]
-
-
-def test_rows_come_with_their_words() -> None:
-    with pytest.raises(ValueError, match="2 rows with the words of 1"):
-        Corpus().extend([said(0, "a"), said(1, "b")], ["a"])
-
-
-def test_more_rows_use_more_memory() -> None:
-    corpus = corpus_of([said(0, "a")])
-    before = corpus.bytes_used
-    _grow(corpus, [said(1, "many new words " * 100)])
-    assert before + 3_000 < corpus.bytes_used < before + 10_000

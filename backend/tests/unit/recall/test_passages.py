@@ -30,11 +30,6 @@ def test_the_place_that_holds_the_most_words_wins() -> None:
     assert "The dog bit Marta." in passage(text, "dog Marta", 120)
 
 
-def test_a_rare_word_weighs_more_than_a_common_one() -> None:
-    text = "My dog eats. " * 30 + FILLER * 5 + "A tortoise came. " + FILLER * 5
-    assert "tortoise" in passage(text, "dog tortoise", 60)
-
-
 def test_sentences_are_whole_where_they_fit() -> None:
     text = FILLER * 20 + "Marta moved to Porto! " + FILLER * 20
     shown = passage(text, "Porto", 200)
@@ -64,22 +59,11 @@ def test_text_without_spaces_is_cut_at_its_own_marks(end: str) -> None:
     assert shown.endswith(end)
 
 
-def test_hindi_and_urdu_sentences_end_too() -> None:
-    text = "आज मौसम अच्छा है। " * 30 + "मुझे दिल्ली पसंद है। " + "आज मौसम अच्छा है। " * 30
-    assert passage(text, "दिल्ली", 60).endswith("।")
-
-
 def test_a_text_without_sentences_is_cut_between_words() -> None:
     text = " ".join(f"word{n}" for n in range(500))
     shown = passage(text, "word321", 100)
     assert "word321" in shown.split()
     assert set(shown.split()) <= set(text.split())
-
-
-def test_a_text_without_even_spaces_is_cut_anywhere() -> None:
-    text = "漢" * 500 + "烤鸭" + "漢" * 500
-    assert "烤" in passage(text, "烤鸭", 50) or "鸭" in passage(text, "烤鸭", 50)
-    assert len(passage("x" * 1000, "y", 100)) == 100
 
 
 @given(

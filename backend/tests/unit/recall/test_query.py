@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 
 from recollect.domain.recall.dates import Span, without_times
-from recollect.domain.recall.query import read_query, speakers_named
+from recollect.domain.recall.query import read_query
 from recollect.domain.recall.words import words_asked_for
 from tests.unit.awkward_text import texts
 
@@ -29,10 +29,6 @@ def test_a_query_that_is_all_request_keeps_its_words() -> None:
     query = read_query("please", 0)
     assert query.focus == "please"
     assert query.words == ("pleas",)
-
-
-def test_each_word_is_asked_for_once() -> None:
-    assert words("dog dogs Dog") == ("dog",)
 
 
 def test_an_empty_query_asks_for_nothing() -> None:
@@ -60,14 +56,6 @@ def test_a_date_alone_is_looked_for_by_its_words_too() -> None:
 def test_a_summary_is_recognised(text: str) -> None:
     assert read_query(text, 0).wants_summary
     assert not read_query("What is my dog's name?", 0).wants_summary
-
-
-def test_those_who_are_named_come_in_the_order_in_which_they_are_named() -> None:
-    names = {name: frozenset(parts) for name, parts in NAMES.items()}
-    assert speakers_named(words("What did Bob tell Ann?"), names) == ["Bob", "Ann"]
-    assert speakers_named(words("What did Lee say?"), names) == []
-    assert speakers_named(words("王小明喜欢什么"), names) == ["王小明"]
-    assert speakers_named(words("nobody"), {"": frozenset()}) == []
 
 
 @given(texts)

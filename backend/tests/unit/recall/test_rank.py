@@ -41,16 +41,6 @@ def test_a_row_that_holds_the_words_comes_before_one_that_does_not() -> None:
     assert order(corpus_of([apart(1, "The cat slept"), apart(2, "The dog slept")]), "dog")[0] == "t2:2"
 
 
-def test_a_rare_word_counts_more_than_a_common_one() -> None:
-    rows = [apart(n, "the dog sleeps") for n in range(10)] + [apart(11, "the tortoise sleeps")]
-    assert order(corpus_of(rows), "dog tortoise")[0] == "t11:11"
-
-
-def test_a_word_in_a_short_text_counts_more_than_in_a_long_one() -> None:
-    rows = [apart(1, "the dog and " + "many other things " * 20), apart(2, "the dog"), apart(3, "else")]
-    assert order(corpus_of(rows), "dog")[0] == "t2:2"
-
-
 @pytest.mark.parametrize(
     ("message", "first"),
     [
@@ -87,12 +77,6 @@ def test_what_stands_beside_the_words_comes_before_what_stands_elsewhere() -> No
         apart(9, "He is called Tom", "Bob"),
     ]
     assert order(corpus_of(rows), "dog")[:2] == ["t1:1", "t1:2"]
-
-
-def test_a_silence_of_an_hour_ends_what_neighbours_lend() -> None:
-    near, far = said(2, "He is Rex", "Bob"), said(2, "He is Rex", "Bob", timestamp=T0 + 3 * HOUR)
-    assert part(corpus_of([said(1, "My dog"), near, apart(9, "x")]), "near_words", "dog")[1] > 0
-    assert part(corpus_of([said(1, "My dog"), far, apart(9, "x")]), "near_words", "dog")[1] == 0
 
 
 @pytest.mark.parametrize("query", ["in May 2023", "on 13 May 2023", "2023", "in May", "2023-05-13", "today"])
@@ -209,11 +193,6 @@ def test_a_word_that_every_row_holds_is_found_all_the_same(rows: list[IndexRow])
     assert found(corpus_of(rows), "dog", Selection("keyword"))
 
 
-def test_the_weakest_of_the_rows_that_all_hold_the_word_is_found_too() -> None:
-    corpus = corpus_of([apart(1, "dog"), apart(2, "a dog and much more besides"), apart(3, "dog dog dog")])
-    assert len(found(corpus, "dog", Selection("keyword"))) == 3
-
-
 def test_an_embedded_match_is_not_behind_an_equal_one_that_waits_for_its_vector() -> None:
     rows = [
         apart(1, "The dog is Rex"),
@@ -230,14 +209,6 @@ def test_a_row_that_waits_for_its_vector_is_found_by_its_words_before_what_has_n
     rows = [apart(1, "The dog is Rex"), apart(2, "Rain fell"), apart(3, "Snow fell")]
     vectors = {"t2:2": unit(0.7, 0.7), "t3:3": unit(0, 1)}
     assert order(corpus_of(rows, vectors), "dog", unit(1, 0))[0] == "t1:1"
-
-
-def test_equal_vectors_mean_the_same() -> None:
-    vector = unit(*np.random.default_rng(3).standard_normal(384))
-    rows = [apart(n, "ok") for n in range(40)]
-    corpus = corpus_of(rows, {row.row_id: vector for row in rows})
-    meaning = part(corpus, "meaning", "zebra", vector=unit(*np.random.default_rng(4).standard_normal(384)))
-    assert max(meaning) - min(meaning) < 0.01
 
 
 _vectors = st.sampled_from([unit(1, 0, 0), unit(0, 1, 0), unit(1, 1, 1), unit(-1, 0, 0), unit(0, 0, 0)])

@@ -38,10 +38,6 @@ def test_a_turn_that_memory_skips_is_not_searched() -> None:
     assert turn_row(THREAD, replace(TURN_12, skip_reason="system")) is None
 
 
-def test_an_incognito_thread_is_not_searched() -> None:
-    assert turn_row(replace(THREAD, incognito=True), TURN_12) is None
-
-
 @pytest.mark.parametrize("content", ["", " ", "\n\t\u3000"])
 def test_a_turn_that_says_nothing_is_not_searched(content: str) -> None:
     assert turn_row(THREAD, replace(TURN_12, content=content)) is None
@@ -182,11 +178,6 @@ def test_the_short_sections_of_a_note_of_very_many_share_passages_and_nothing_is
     assert "".join("".join(found).split()) == "".join(text.split())
 
 
-def test_two_hundred_sections_are_passages_of_their_own() -> None:
-    sections = [f"# Day {number}\nRain." for number in range(200)]
-    assert passages("\n".join(sections)) == sections
-
-
 def test_a_hash_without_a_title_is_no_heading() -> None:
     assert passages("#tag\n#\nnext line") == ["#tag\n#\nnext line"]
 
@@ -197,16 +188,6 @@ def test_a_long_section_repeats_its_heading() -> None:
     assert first.startswith("# Porto")
     assert len(others) >= 2
     assert all(each.startswith("Porto\n\n") for each in others)
-
-
-def test_a_line_that_is_too_long_is_cut_between_words() -> None:
-    text = " ".join(f"word{n}" for n in range(1000))
-    assert " ".join(passages(text)).split() == text.split()
-
-
-def test_a_line_without_spaces_is_cut_anywhere_and_nothing_is_lost() -> None:
-    text = "".join(chr(0x4E00 + n) for n in range(5_000))
-    assert "".join(passages(text)) == text
 
 
 @pytest.mark.parametrize("text", ["", "\n\n", "---\na: 1\n---\n", "\ufeff", " \n\t\n"])
