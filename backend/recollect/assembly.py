@@ -34,6 +34,7 @@ from recollect.infra.journal.index import SqlIndexLedger
 from recollect.infra.journal.jobs import Schedule, SqlJobStore
 from recollect.infra.journal.keys import SqlKeyStore
 from recollect.infra.journal.people import SqlPresetStore
+from recollect.infra.journal.sqlite import SqliteConnector
 from recollect.infra.journal.threads import SqlThreadStore
 from recollect.infra.ledger import LEDGER, Ledger
 from recollect.infra.metrics import Metrics
@@ -123,7 +124,9 @@ class Assembly:
         self.fail_points = FailPoints(settings.fail_point)
         self.lock = HomeLock(settings.home)
         self.database = Database(
-            settings.journal_path, synchronous=settings.synchronous, fail_points=self.fail_points
+            SqliteConnector(
+                settings.journal_path, synchronous=settings.synchronous, fail_points=self.fail_points
+            )
         )
         self.jobs = JobEngine(
             SqlJobStore(self.database),

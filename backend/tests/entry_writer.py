@@ -11,6 +11,7 @@ from recollect.infra.journal.database import Database
 from recollect.infra.journal.entries import SqlEntryStore
 from recollect.infra.journal.entry_files import SqlEntryFileStore
 from recollect.infra.journal.files import SqlNoteStore
+from recollect.infra.journal.sqlite import SqliteConnector
 from recollect.infra.vault import Vault
 from recollect.service.vault.entry_edits import EntryTaker
 from recollect.service.vault.entry_files import EntryFiles
@@ -37,7 +38,7 @@ def _fact(step: int, number: int, day: int) -> KnownEntry:
 async def write(home: Path, fail_point: str | None) -> None:
     """Everything, or as far as the fail point. What was done before is not done again."""
     fail_points = FailPoints(fail_point)
-    database = Database(home / "journal.db", fail_points=fail_points)
+    database = Database(SqliteConnector(home / "journal.db", fail_points=fail_points))
     vault = Vault(home / "vault", fail_points=fail_points)
     await database.open()
     await vault.open(expected=False)

@@ -16,6 +16,7 @@ from recollect.infra.journal.connector import Connection
 from recollect.infra.journal.database import Database
 from recollect.infra.journal.jobs import SqlJobStore
 from recollect.infra.journal.rows import NewJob, queue_jobs, queued_job_id
+from recollect.infra.journal.sqlite import SqliteConnector
 from tests.eventually import eventually
 from tests.fakes import FakeClock
 
@@ -94,7 +95,7 @@ class Bench:
 
 @pytest.fixture
 async def bench(tmp_path: Path) -> AsyncIterator[Bench]:
-    database = Database(tmp_path / "journal.db")
+    database = Database(SqliteConnector(tmp_path / "journal.db"))
     await database.open()
     yield Bench(database, FakeClock())
     await database.close()

@@ -27,6 +27,7 @@ from recollect.infra.journal.entry_files import SqlEntryFileStore
 from recollect.infra.journal.importer import SqlImporter, SqlLedgerOutbox
 from recollect.infra.journal.keys import SqlKeyStore
 from recollect.infra.journal.people import SqlPresetStore
+from recollect.infra.journal.sqlite import SqliteConnector
 from recollect.infra.journal.threads import SqlThreadStore
 from recollect.infra.ledger import LEDGER, Ledger
 from recollect.infra.vault import Vault
@@ -98,7 +99,7 @@ async def rebuild_home(
         fail_points = FailPoints(settings.fail_point)
         new_path = settings.journal_path.with_name(settings.journal_path.name + ".rebuilding")
         _remove_journal(new_path)
-        database, vault = Database(new_path), Vault(settings.vault_path)
+        database, vault = Database(SqliteConnector(new_path)), Vault(settings.vault_path)
         await database.open()
         await vault.open(expected=False)
         importer, ledger = SqlImporter(database, clock=now_ms), Ledger(settings.home / LEDGER)

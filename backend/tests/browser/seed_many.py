@@ -11,6 +11,7 @@ from contextlib import closing
 from pathlib import Path
 
 from recollect.infra.journal.database import Database
+from recollect.infra.journal.sqlite import SqliteConnector
 
 USER = "many"
 LAST = 1_778_248_980_000
@@ -36,7 +37,7 @@ def main(home: Path, threads: int, entries: int) -> None:
 
 
 async def _create(journal: Path) -> None:
-    database = Database(journal)
+    database = Database(SqliteConnector(journal))
     await database.open()
     await database.close()
 

@@ -14,6 +14,7 @@ from recollect.failpoints import FailPoints
 from recollect.infra.job_engine import Handler, JobEngine
 from recollect.infra.journal.cells import SqlCellStore
 from recollect.infra.journal.chats import SqlChatStore
+from recollect.infra.journal.connector import Connector
 from recollect.infra.journal.coverage import SqlCoverage
 from recollect.infra.journal.database import Database
 from recollect.infra.journal.entries import SqlEntryStore
@@ -23,8 +24,12 @@ from recollect.infra.journal.history_matching import SqlHistoryMatching
 from recollect.infra.journal.importer import SqlImporter
 from recollect.infra.journal.jobs import Schedule, SqlJobStore
 from recollect.infra.journal.people import SqlPresetStore
+from recollect.infra.journal.sqlite import SqliteConnector
 from recollect.infra.journal.threads import SqlThreadStore
 from tests.fakes import START, FakeClock
+
+CONNECTOR: Callable[[Path], Connector] = SqliteConnector
+"""What the stores run on: `--journal`."""
 
 BOUNDARY_EVERY = 4
 BOUNDARY_DELAY_MS = 700
@@ -72,7 +77,7 @@ class Journal:
 
     def __init__(self, path: Path, *, transcript_delay_ms: int = TRANSCRIPT_DELAY_MS) -> None:
         self.clock = clock = FakeClock()
-        self.database = database = Database(path)
+        self.database = database = Database(CONNECTOR(path))
         self.schedule = schedule = Schedule(
             boundary_every=BOUNDARY_EVERY,
             boundary_delay_ms=BOUNDARY_DELAY_MS,

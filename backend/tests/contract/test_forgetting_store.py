@@ -14,8 +14,8 @@ from recollect.domain.job import ENTRIES, PURGE, TRANSCRIBE, JobSpec
 from recollect.domain.markdown.front_matter import write_time
 from recollect.domain.model import Append, Entry, NewTurn, ThreadRef
 from recollect.domain.strategy import STRATEGY, lapse_job
+from recollect.infra.journal.connection import free_pages
 from recollect.infra.journal.forgetting import SqlForgetting
-from recollect.infra.journal.forgotten_proof import free_pages
 from tests.contract.journals import Journal
 from tests.fakes import START
 

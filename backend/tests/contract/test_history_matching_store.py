@@ -233,10 +233,10 @@ async def test_a_question_under_way_elsewhere_makes_nobody_wait_for_a_turn_to_wr
         await conversations.say(about, *exchanges(2, about))
     await conversations.begun(*exchanges(2, "mine"))
     await conversations.chats.accept("default", ChatRequest("theirs", (asks("next"),), user_id="ann"))
-    written = conversations.database.operations
+    written = conversations.database.connector.operations
     (sighting,) = await conversations.begun(*exchanges(2, "mine"), asks("new"))
     assert (sighting.thread_id, sighting.turn_id, sighting.is_tip) == ("mine", "t-4", True)
-    assert conversations.database.operations == written
+    assert conversations.database.connector.operations == written
 
 
 async def test_what_was_said_leaves_no_digest_behind(conversations: Conversations) -> None:

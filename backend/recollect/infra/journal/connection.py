@@ -1,24 +1,16 @@
-"""The SQLite file: read-only connections, the queue of its writer, and the schema brought up to date."""
+"""The journal's SQLite file: a connection, its errors, its schema, its copy, and what deleted rows leave in it."""
 
-import asyncio
 import os
-import queue
 import sqlite3
-import threading
-from collections import deque
-from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing
-from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
-from recollect.errors import SchemaTooNew, SchemaTooOld
-from recollect.infra.journal.connector import Connection, Parameters, Row
-
-T = TypeVar("T")
-_AT_ONCE = 4
+from recollect.domain.forgetting import Looked
+from recollect.errors import SchemaTooNew, SchemaTooOld, StorageUnavailable, Unavailable
+from recollect.infra.journal.connector import Parameters, Row
 
 
 class SqliteConnection(sqlite3.Connection):
@@ -41,137 +33,30 @@ class SqliteConnection(sqlite3.Connection):
         return self.execute(sql, parameters).fetchall()
 
 
-class Readers:
-    """What is asked runs as a whole on one of the threads: a question of several statements costs one hop."""
+_DISK = {
+    sqlite3.SQLITE_FULL: "the disk is full",
+    sqlite3.SQLITE_READONLY: "it is read-only",
+    sqlite3.SQLITE_IOERR: "the disk fails",
+    sqlite3.SQLITE_CANTOPEN: "it cannot be opened",
+}
+_HELD = {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}
+_DAMAGED = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
 
-    def __init__(self, path: Path, busy_ms: int) -> None:
-        self._path = path
-        self._busy_ms = busy_ms
-        self._own = threading.local()
-        self._connections: list[SqliteConnection] = []
-        self._threads = ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="journal-reader")
 
-    async def run(self, operation: Callable[[Connection], T], *, snapshot: bool) -> T:
-        """What `operation` returns. With `snapshot` all of its statements see the journal as it is at one moment.
-
-        An operation of one statement needs none.
-        """
-        run = self._run_in_snapshot if snapshot else self._run
-        return await asyncio.get_running_loop().run_in_executor(self._threads, run, operation)
-
-    def close(self) -> None:
-        """Waits for what is being read."""
-        self._threads.shutdown()
-        for connection in self._connections:
-            connection.close()
-
-    def _run(self, operation: Callable[[Connection], T]) -> T:
-        return operation(self._connection())
-
-    def _run_in_snapshot(self, operation: Callable[[Connection], T]) -> T:
-        connection = self._connection()
-        connection.execute("BEGIN")
-        try:
-            return operation(connection)
-        finally:
-            if connection.in_transaction:  # A failing disk ends it itself, and its error must not be hidden.
-                connection.execute("ROLLBACK")
-
-    def _connection(self) -> SqliteConnection:
-        known: SqliteConnection | None = getattr(self._own, "connection", None)
-        if known is not None:
-            return known
-        connection = sqlite3.connect(
-            self._path, isolation_level=None, check_same_thread=False, factory=SqliteConnection
+def translated(error: sqlite3.Error) -> Exception:
+    """What an operator can mend, in words; what is our own mistake, as it is."""
+    code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+    if code in _DISK:
+        return StorageUnavailable(
+            f"the journal cannot be written: {_DISK[code]}. Free some space or make it writable."
         )
-        self._connections.append(connection)
-        for pragma in (f"busy_timeout = {self._busy_ms}", "query_only = ON"):
-            connection.execute(f"PRAGMA {pragma}")
-        # SQLite's own lower() knows the letters of English alone.
-        connection.create_function("casefold", 1, _casefolded, deterministic=True)
-        self._own.connection = connection
-        return connection
-
-
-def _casefolded(text: str | None) -> str | None:
-    return None if text is None else text.casefold()
-
-
-GROUP_LIMIT = 256
-
-
-@dataclass(slots=True)
-class Pending:
-    """An operation that waits, and then what came of it."""
-
-    operation: Callable[["SqliteConnection"], Any]
-    future: asyncio.Future[Any]
-    loop: asyncio.AbstractEventLoop
-    alone: bool = False
-    """It runs between two groups, outside any transaction."""
-    urgent: bool = False
-    result: Any = None
-    error: BaseException | None = None
-
-
-class WriteQueue:
-    """Urgent operations and others, each in the order of their arrival, and by turns while both wait.
-
-    Any thread puts in; one thread takes out.
-    """
-
-    def __init__(self) -> None:
-        self._arrived: queue.SimpleQueue[Pending | None] = queue.SimpleQueue()
-        self._urgent: deque[Pending] = deque()
-        self._others: deque[Pending] = deque()
-        self._were_others_last = True
-        self._is_closed = False
-
-    def put(self, pending: Pending) -> None:
-        self._arrived.put(pending)
-
-    def close(self) -> None:
-        """What is in it is still taken out."""
-        self._arrived.put(None)
-
-    def next_group(self) -> list[Pending] | None:
-        """Waits for one; None where none will come any more."""
-        self._sort_arrived()
-        while not self._urgent and not self._others:
-            if self._is_closed:
-                return None
-            self._sort(self._arrived.get())
-            self._sort_arrived()
-        if self._urgent and (self._were_others_last or not self._others):
-            self._were_others_last = False
-            return _taken(self._urgent)
-        self._were_others_last = True
-        return [self._others.popleft()] if self._others[0].alone else _taken(self._others)
-
-    def is_any_urgent(self) -> bool:
-        self._sort_arrived()
-        return bool(self._urgent)
-
-    def put_back(self, rest: Sequence[Pending]) -> None:
-        """Of a group of others, which is ended before its end."""
-        self._others.extendleft(reversed(rest))
-
-    def _sort_arrived(self) -> None:
-        while not self._arrived.empty():
-            self._sort(self._arrived.get())
-
-    def _sort(self, pending: Pending | None) -> None:
-        if pending is None:
-            self._is_closed = True
-        else:
-            (self._urgent if pending.urgent else self._others).append(pending)
-
-
-def _taken(waiting: deque[Pending]) -> list[Pending]:
-    group: list[Pending] = []
-    while waiting and not waiting[0].alone and len(group) < GROUP_LIMIT:
-        group.append(waiting.popleft())
-    return group
+    if code in _HELD:
+        return Unavailable("the journal is held by another program; close it and try again")
+    if code in _DAMAGED:
+        return StorageUnavailable(
+            "the journal is damaged. Stop the server and run 'recollect rebuild' to restore it."
+        )
+    return error
 
 
 def copy_journal(path: Path, to: Path) -> None:
@@ -246,3 +131,42 @@ def _run_alembic(driver: sqlite3.Connection) -> None:
 
 def migrations_folder() -> Path:
     return Path(str(resources.files("recollect.infra.journal") / "migrations"))
+
+
+_MOST_BYTES = 1 << 30
+"""A larger journal is not read into memory."""
+
+
+def remains(connection: SqliteConnection) -> list[Looked]:
+    """Whether the log is folded in, and the pages that are free hold nothing but zeros."""
+    (overwrites,) = connection.one("PRAGMA secure_delete")
+    busy, frames, _ = connection.one("PRAGMA wal_checkpoint(TRUNCATE)")
+    looked = [
+        Looked("deleted rows overwritten (secure_delete)", 1, int(overwrites != 1)),
+        Looked("log folded into the journal", 1, int(bool(busy) or frames > 0)),
+    ]
+    (pages,) = connection.one("PRAGMA page_count")
+    (size,) = connection.one("PRAGMA page_size")
+    if pages * size <= _MOST_BYTES:
+        free = list(free_pages(connection.serialize(), size))
+        looked.append(Looked("free pages of the journal", len(free), sum(any(page) for page in free)))
+    return looked
+
+
+def free_pages(image: bytes, size: int) -> Iterator[bytes]:
+    """What stands on the pages of SQLite's free list, but for the list itself and the numbers of pages it had."""
+    pages = len(image) // size
+
+    def number(place: int) -> int:
+        return int.from_bytes(image[place : place + 4], "big")
+
+    trunk = number(32)
+    while trunk:
+        start = (trunk - 1) * size
+        count = number(start + 4)
+        words = range(start + 8 + 4 * count, start + size, 4)
+        yield b"".join(image[place : place + 4] for place in words if number(place) > pages)
+        for leaf in range(count):
+            page = (number(start + 8 + 4 * leaf) - 1) * size
+            yield image[page : page + size]
+        trunk = number(start)

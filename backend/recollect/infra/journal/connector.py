@@ -3,8 +3,10 @@
 SQL above it is written once, in what SQLite and PostgreSQL both know. Parameters are `?` or `:name`.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, Protocol
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, Protocol, TypeVar
+
+from recollect.domain.forgetting import Looked
 
 
 class Row(Protocol):
@@ -33,3 +35,45 @@ class Connection(Protocol):
 
     def all(self, sql: str, parameters: Parameters = (), /) -> list[Row]:
         """All rows that the statement gives."""
+
+
+T = TypeVar("T")
+Operation = Callable[[Connection], T]
+
+
+class Connector(Protocol):
+    """Runs operations on a database: one transaction each."""
+
+    groups: int
+    """How many transactions were committed; operations that arrive together share one."""
+    operations: int
+
+    async def open(self) -> None:
+        """Connect, and bring the schema up to date."""
+
+    async def close(self) -> None:
+        """Finish the queued writes and close the connections."""
+
+    def problem(self) -> str | None:
+        """What kept the last write from being made, in words; None when it was made."""
+
+    async def write(self, operation: Operation[T], *, urgent: bool = False) -> T:
+        """Committed and durable when it returns. An operation that raises is undone alone.
+
+        An urgent one goes ahead of others that wait, and never waits for more than one that has not begun.
+        """
+
+    async def read(self, operation: Operation[T], *, snapshot: bool = True) -> T:
+        """Run what only reads, on every write before it; with `snapshot` all of its statements see one moment."""
+
+    async def damage(self) -> list[str]:
+        """What is wrong with the database itself, in words."""
+
+    async def overwrite(self) -> None:
+        """Leave no byte of a row that was deleted."""
+
+    async def fold_log(self) -> None:
+        """Leave nothing in the log that is no longer in the tables. Raises Unavailable while somebody reads."""
+
+    async def remains(self) -> list[Looked]:
+        """Where bytes of deleted rows could be left, and whether any are."""

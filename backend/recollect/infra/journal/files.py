@@ -12,7 +12,6 @@ from recollect.domain.job import ENTRIES, TRANSCRIPT_EDITS, vault_lane
 from recollect.domain.model import Memcell, Note, ThreadRef, Turn
 from recollect.domain.paths import owner_folder, transcript_path
 from recollect.domain.vault_file import TRANSCRIPTS, KnownFile, PlacedTurn, StoredPart, TranscriptState
-from recollect.errors import Unavailable
 from recollect.infra.journal.connector import Connection
 from recollect.infra.journal.database import Database, read_transaction, write_transaction
 from recollect.infra.journal.rows import (
@@ -245,11 +244,7 @@ class SqlTranscriptStore(SqlVaultFiles):
 
     async def fold_log(self) -> None:
         """Fold the write-ahead log into the file and empty it, so that nothing forgotten stays in it."""
-        busy, *_ = await self._database.outside_transaction(
-            lambda connection: connection.one("PRAGMA wal_checkpoint(TRUNCATE)")
-        )
-        if busy:
-            raise Unavailable("somebody is reading the journal; its log is emptied when they are done")
+        await self._database.connector.fold_log()
 
 
 def _linked_cells(connection: Connection, thread: ThreadRef, first: int, last: int) -> list[Memcell]:

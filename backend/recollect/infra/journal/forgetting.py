@@ -308,12 +308,8 @@ class SqlForgetting(QueueingStore):
         return bool(await self._database.read(SKILLS_WAITING, (STRATEGY,)))
 
     async def overwrite(self) -> None:
-        """Leave no byte of a row that was deleted.
-
-        SQLite overwrites the cells that are freed, but not the copies of them that are left in a page when it is
-        split or merged with its neighbour. Only writing every page again does.
-        """
-        await self._database.outside_transaction(lambda connection: connection.run("VACUUM"))
+        """Leave no byte of a row that was deleted."""
+        await self._database.connector.overwrite()
 
 
 def _forget_late(connection: Connection, task: Task, now: int) -> int:

@@ -3,22 +3,19 @@
 import json
 import re
 from collections import defaultdict
-from collections.abc import Collection, Iterator
+from collections.abc import Collection
 
 from recollect.domain.forgetting import Looked, Tombstones
 from recollect.domain.identity import key_within_user, message_key, thread_key, turn_id, turn_number
 from recollect.domain.job import PURGE
 from recollect.domain.model import ThreadRef
 from recollect.domain.paths import file_name, linked_turn, notes_folder, owner_folder
-from recollect.infra.journal.connection import SqliteConnection
 from recollect.infra.journal.connector import Connection, Row
 from recollect.infra.journal.database import Database
 from recollect.infra.journal.entry_files import GONE_CASES
 from recollect.infra.journal.vault_files import FileVersions
 
 _named = re.compile(r"\b([0-9a-f]{32}):t-([0-9]{1,18})\b").finditer
-_MOST_BYTES = 1 << 30
-"""A larger journal is not read into memory."""
 
 SOURCES = """
 SELECT e.space, s.user_id, s.thread_id, s.turn, EXISTS (
@@ -88,23 +85,8 @@ class SqlForgottenProof(FileVersions):
         return [Looked("forgettings that are not finished", len(found), len(found))]
 
     async def free_space(self) -> list[Looked]:
-        """The journal's log is folded in, and the pages that are free hold nothing but zeros."""
-
-        def look(connection: SqliteConnection) -> list[Looked]:
-            (overwrites,) = connection.one("PRAGMA secure_delete")
-            busy, frames, _ = connection.one("PRAGMA wal_checkpoint(TRUNCATE)")
-            looked = [
-                Looked("deleted rows overwritten (secure_delete)", 1, int(overwrites != 1)),
-                Looked("log folded into the journal", 1, int(bool(busy) or frames > 0)),
-            ]
-            (pages,) = connection.one("PRAGMA page_count")
-            (size,) = connection.one("PRAGMA page_size")
-            if pages * size <= _MOST_BYTES:
-                free = list(free_pages(connection.serialize(), size))
-                looked.append(Looked("free pages of the journal", len(free), sum(any(page) for page in free)))
-            return looked
-
-        return await self._database.outside_transaction(look)
+        """Whether bytes of deleted rows are left."""
+        return await self._database.connector.remains()
 
 
 def _journal(connection: Connection, tombstones: Tombstones) -> list[Looked]:
@@ -193,22 +175,3 @@ def _quotes(connection: Connection, tombstones: Tombstones, what: str, column: s
         for row in found
     )
     return Looked(what, len(found), wrong)
-
-
-def free_pages(image: bytes, size: int) -> Iterator[bytes]:
-    """What stands on the pages of SQLite's free list, but for the list itself and the numbers of pages it had."""
-    pages = len(image) // size
-
-    def number(place: int) -> int:
-        return int.from_bytes(image[place : place + 4], "big")
-
-    trunk = number(32)
-    while trunk:
-        start = (trunk - 1) * size
-        count = number(start + 4)
-        words = range(start + 8 + 4 * count, start + size, 4)
-        yield b"".join(image[place : place + 4] for place in words if number(place) > pages)
-        for leaf in range(count):
-            page = (number(start + 8 + 4 * leaf) - 1) * size
-            yield image[page : page + size]
-        trunk = number(start)

@@ -12,8 +12,8 @@ from recollect.domain.model import ThreadRef
 from recollect.domain.paths import owner_folder
 from recollect.domain.strategy import CAUSES
 from recollect.errors import NotFound
-from recollect.infra.journal.connector import Connection, Row
-from recollect.infra.journal.database import Database, Operation, write_transaction
+from recollect.infra.journal.connector import Connection, Operation, Row
+from recollect.infra.journal.database import Database, write_transaction
 from recollect.infra.journal.rows import ASKED_IN_VAIN, add_causes, json_or_none, made
 
 T = TypeVar("T")

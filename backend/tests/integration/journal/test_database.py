@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 from recollect.errors import StorageUnavailable, Unavailable
-from recollect.infra.journal.connector import Connection
-from recollect.infra.journal.database import Database, Operation
+from recollect.infra.journal.connector import Connection, Operation
+from recollect.infra.journal.database import Database
+from recollect.infra.journal.sqlite import SqliteConnector
 
 KEEP = "CREATE TABLE words (word TEXT NOT NULL UNIQUE CHECK (word != 'bad'))"
 
@@ -19,11 +20,16 @@ KEEP_IF_NEW = KEEP.replace("TABLE", "TABLE IF NOT EXISTS")
 
 @pytest.fixture
 async def database(tmp_path: Path) -> AsyncIterator[Database]:
-    database = Database(tmp_path / "journal.db")
+    database = Database(SqliteConnector(tmp_path / "journal.db"))
     await database.open()
     await database.write(lambda connection: connection.run(KEEP))
     yield database
     await database.close()
+
+
+def sqlite(database: Database) -> SqliteConnector:
+    assert isinstance(database.connector, SqliteConnector)
+    return database.connector
 
 
 def insert(word: str, then: Exception | None = None) -> Operation[str]:
@@ -49,15 +55,15 @@ async def in_one_group(database: Database, *operations: Operation[Any]) -> list[
         loop.call_soon_threadsafe(busy.set)
         asyncio.run_coroutine_threadsafe(go_on.wait(), loop).result(10)
 
-    holding = asyncio.create_task(database.outside_transaction(hold))
+    holding = asyncio.create_task(sqlite(database).outside_transaction(hold))
     await busy.wait()
-    groups = database.groups
+    groups = database.connector.groups
     tasks = [asyncio.create_task(database.write(operation)) for operation in operations]
     await asyncio.sleep(0)
     go_on.set()
     results = await asyncio.gather(*tasks, return_exceptions=True)
     await holding
-    assert database.groups == groups + 1
+    assert database.connector.groups == groups + 1
     return results
 
 
@@ -69,10 +75,10 @@ async def test_a_write_is_there_after_reopening(database: Database) -> None:
 
 
 async def test_concurrent_writes_share_commits(database: Database) -> None:
-    groups, operations = database.groups, database.operations
+    groups, operations = database.connector.groups, database.connector.operations
     await asyncio.gather(*(database.write(insert(str(number))) for number in range(500)))
-    assert database.operations - operations == 500
-    assert database.groups - groups < 250
+    assert database.connector.operations - operations == 500
+    assert database.connector.groups - groups < 250
     assert len(await words(database)) == 500
 
 
@@ -125,7 +131,7 @@ async def test_an_urgent_write_waits_for_one_that_runs_and_no_more(database: Dat
 async def test_a_full_disk_is_told_and_nothing_is_half_written(database: Database) -> None:
     async def allow(pages: int) -> None:
         pragma = f"PRAGMA max_page_count = {pages}"
-        await database.outside_transaction(lambda connection: connection.one(pragma))
+        await sqlite(database).outside_transaction(lambda connection: connection.one(pragma))
 
     await allow(1)
     with pytest.raises(StorageUnavailable, match="full"):
@@ -151,7 +157,7 @@ async def test_the_writer_is_durable_and_checks_references(database: Database) -
 
 
 async def test_normal_is_a_choice(tmp_path: Path) -> None:
-    database = Database(tmp_path / "normal.db", synchronous="NORMAL")
+    database = Database(SqliteConnector(tmp_path / "normal.db", synchronous="NORMAL"))
     await database.open()
     pragma = "PRAGMA synchronous"
     assert await database.write(lambda connection: connection.one(pragma)[0]) == 1
@@ -236,7 +242,7 @@ async def test_a_reader_that_is_cancelled_at_any_moment_keeps_no_old_view(databa
 
 
 async def test_closing_waits_for_what_is_read(tmp_path: Path) -> None:
-    database = Database(tmp_path / "journal.db")
+    database = Database(SqliteConnector(tmp_path / "journal.db"))
     await database.open()
     begun, go_on = threading.Event(), threading.Event()
 
@@ -264,7 +270,7 @@ async def test_a_writer_that_is_cancelled_leaves_the_others_alone(database: Data
 
 
 async def test_a_closed_database_is_unavailable(tmp_path: Path) -> None:
-    database = Database(tmp_path / "journal.db")
+    database = Database(SqliteConnector(tmp_path / "journal.db"))
     for _ in range(2):
         with pytest.raises(Unavailable):
             await database.write(lambda connection: None)
@@ -297,21 +303,21 @@ async def test_a_write_that_comes_while_it_closes_is_answered(database: Database
 async def test_the_log_is_folded_into_the_file_at_the_end(database: Database) -> None:
     await database.write(insert("a"))
     await database.close()
-    log = database.path.with_name(database.path.name + "-wal")
+    log = sqlite(database).path.with_name(sqlite(database).path.name + "-wal")
     assert not log.exists() or log.stat().st_size == 0
 
 
 async def test_a_file_that_is_no_database_is_refused_in_words(tmp_path: Path) -> None:
     path = tmp_path / "journal.db"
     path.write_text("this is no database, and it is long enough to be read as one" * 20, encoding="utf-8")
-    database = Database(path)
+    database = Database(SqliteConnector(path))
     with pytest.raises(Unavailable, match="damaged"):
         await database.open()
     await database.close()
 
 
 def test_a_database_opens_in_one_event_loop_after_another(tmp_path: Path) -> None:
-    database = Database(tmp_path / "journal.db")
+    database = Database(SqliteConnector(tmp_path / "journal.db"))
 
     async def count_words(word: str) -> int:
         await database.open()

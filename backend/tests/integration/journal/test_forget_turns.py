@@ -15,6 +15,7 @@ from recollect.domain.model import NewTurn, ThreadRef
 from recollect.infra.journal.connector import Connection
 from recollect.infra.journal.database import Database
 from recollect.infra.journal.forgetting import SqlForgetting
+from recollect.infra.journal.sqlite import SqliteConnector
 from tests.http_client import START, Home, Json, opened
 from tests.unit.made_entries import DAY, WHEN, known
 
@@ -278,15 +279,13 @@ async def test_forgetting_twice_at_once_forgets_both(home: Home) -> None:
 
 async def test_no_copy_of_a_deleted_row_is_left_in_a_page(tmp_path: Path) -> None:
     """Rows that grow are moved between pages, and their old bytes stay where they were."""
-    database = Database(tmp_path / "journal.db")
+    database = Database(SqliteConnector(tmp_path / "journal.db"))
     await database.open()
     forgetting = SqlForgetting(database, clock=lambda: START)
     try:
         await database.write(_much_that_grows)
         await forgetting.overwrite()
-        await database.outside_transaction(
-            lambda connection: connection.one("PRAGMA wal_checkpoint(TRUNCATE)")
-        )
+        await database.connector.fold_log()
         assert b"walrus" not in (tmp_path / "journal.db").read_bytes()
     finally:
         await database.close()

@@ -12,6 +12,7 @@ from recollect.errors import OverQuota, StorageUnavailable
 from recollect.infra.job_engine import JobEngine
 from recollect.infra.journal.database import Database
 from recollect.infra.journal.jobs import MAX_INTERRUPTIONS, SqlJobStore
+from recollect.infra.journal.sqlite import SqliteConnector
 from tests.eventually import eventually
 from tests.job_bench import SOON, Bench, Hanging, Noting, bench, done
 
@@ -356,7 +357,7 @@ async def test_a_job_that_ran_when_the_process_died_runs_again_at_once(bench: Be
     await died.start([{"a": lost}])
     job_id = await bench.queue(died, "a")
     await lost.started.wait()
-    again = Database(tmp_path / "journal.db")
+    again = Database(SqliteConnector(tmp_path / "journal.db"))
     await again.open()
     async with Bench(again, bench.clock).running({"a": handler}) as engine:
         assert await engine.wait_for(job_id, SOON)

@@ -6,6 +6,7 @@ import pytest
 
 from recollect.infra.journal.database import Database
 from recollect.infra.journal.entry_files import SqlEntryFileStore
+from recollect.infra.journal.sqlite import SqliteConnector
 from recollect.infra.vault import Vault
 from recollect.service.verify import entry_problems
 from tests import forking
@@ -40,7 +41,7 @@ async def test_a_kill_at_any_step_leaves_the_same_bytes(tmp_path: Path, step: st
     await write(home, None)
     assert killed >= 2
     assert files(home) == files(tmp_path / "whole")
-    database = Database(home / "journal.db")
+    database = Database(SqliteConnector(home / "journal.db"))
     await database.open()
     store = SqlEntryFileStore(database, clock=lambda: START)
     assert await entry_problems(store, Vault(home / "vault")) == []

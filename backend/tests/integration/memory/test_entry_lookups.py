@@ -10,6 +10,7 @@ from recollect.infra.journal import index as index_ledger
 from recollect.infra.journal.database import Database
 from recollect.infra.journal.entries import FORGET_VERSIONS
 from recollect.infra.journal.entry_changes import VERSIONS_NAMING
+from recollect.infra.journal.sqlite import SqliteConnector
 from recollect.infra.journal.threads import NEWEST_TURNS_OF_USER
 
 BOUND = {"space": "default", "thread_key": "k", "turns": "[1]"}
@@ -67,7 +68,7 @@ NOTED = {"generation": "g1", "owner": "default/users/ann", "path": "p", "digest"
 async def test_a_lookup_goes_by_its_index(
     tmp_path: Path, sql: str, parameters: list[str] | dict[str, str], plan: str
 ) -> None:
-    database = Database(tmp_path / "journal.db")
+    database = Database(SqliteConnector(tmp_path / "journal.db"))
     await database.open()
     steps = [row["detail"] for row in await database.read(f"EXPLAIN QUERY PLAN {sql}", parameters)]
     await database.close()

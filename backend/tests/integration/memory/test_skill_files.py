@@ -14,6 +14,7 @@ from recollect.failpoints import FailPoints
 from recollect.infra.journal.database import Database
 from recollect.infra.journal.entries import SqlEntryStore
 from recollect.infra.journal.entry_files import SqlEntryFileStore, SqlSkillFiles
+from recollect.infra.journal.sqlite import SqliteConnector
 from recollect.service.skills.files import SkillDeletions, SkillFollower, SkillShelf
 from recollect.service.vault.reader import EditReports
 from tests.fakes import START, FakeClock
@@ -25,7 +26,7 @@ PATH = f"{OWNER}/skills/bake/SKILL.md"
 
 @pytest.fixture
 async def database(tmp_path: Path) -> AsyncIterator[Database]:
-    database = Database(tmp_path / "journal.db")
+    database = Database(SqliteConnector(tmp_path / "journal.db"))
     await database.open()
     yield database
     await database.close()

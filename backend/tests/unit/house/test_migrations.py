@@ -28,6 +28,7 @@ from recollect.infra.journal.database import Database
 from recollect.infra.journal.entry_files import SqlEntryFileStore
 from recollect.infra.journal.files import SqlTranscriptStore
 from recollect.infra.journal.people import SqlPresetStore
+from recollect.infra.journal.sqlite import SqliteConnector
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "schema-0026.sql"
 ANN = "default/users/ann"
@@ -88,7 +89,7 @@ async def test_the_files_that_a_home_of_0026_knows_are_known_as_before(
         upgrade_schema(old)
         for statement in FILES_OF_0026:
             old.execute(statement)
-    database = Database(path)
+    database = Database(SqliteConnector(path))
     await database.open()
     people = SqlPresetStore(database, clock=lambda: 1)
     assert await SqlEntryFileStore(database, clock=lambda: 1).files() == [
@@ -137,7 +138,7 @@ def test_an_upgrade_that_fails_leaves_nothing(connection: sqlite3.Connection) ->
 async def test_a_journal_opened_twice_is_upgraded_once(tmp_path: Path) -> None:
     schema = []
     for _ in range(2):
-        database = Database(tmp_path / "journal.db")
+        database = Database(SqliteConnector(tmp_path / "journal.db"))
         await database.open()
         schema.append(await database.read("SELECT * FROM sqlite_master ORDER BY name"))
         await database.close()
@@ -159,7 +160,7 @@ async def test_a_schema_from_which_no_migration_leads_on_is_refused_with_both_ve
     tmp_path: Path, revision: str, error: type[RecollectError], known: str
 ) -> None:
     before = journal_of(tmp_path / "journal.db", revision)
-    database = Database(tmp_path / "journal.db")
+    database = Database(SqliteConnector(tmp_path / "journal.db"))
     with pytest.raises(error) as caught:
         await database.open()
     await database.close()

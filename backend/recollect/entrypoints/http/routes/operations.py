@@ -88,7 +88,7 @@ async def health(home: Home) -> JSONResponse:
     indexer, backends = home.search.indexer, home.talking.backends
     await ask_unasked(backends.all())
     checked = await check_health(
-        home.database.problem,
+        home.database.connector.problem,
         home.vault,
         home.jobs,
         home.vault_sweep.problem,
@@ -136,8 +136,8 @@ async def metrics(home: Home, caller: Calling) -> Response:
     home.metrics.jobs_finished.set(home.jobs.finished)
     home.metrics.jobs_failed.set(home.jobs.failed)
     home.metrics.oldest_job.set(await home.jobs.oldest_wait_ms() / 1000)
-    home.metrics.commits.set(home.database.groups)
-    home.metrics.writes.set(home.database.operations)
+    home.metrics.commits.set(home.database.connector.groups)
+    home.metrics.writes.set(home.database.connector.operations)
     home.metrics.conflicts.set(home.vault.conflicts)
     await _observe_search(home)
     _observe_gate(home)
