@@ -332,12 +332,13 @@ KEEP = f"""
 INSERT INTO model_answers (thread_pk, space, cell, name, prompt_digest, answer, model, usage_json, known_json, at)
 SELECT pk, ?, ?, ?, ?, ?, ?, ?, ?, ? FROM threads WHERE {IS_THREAD}
 ON CONFLICT (space, cell, name, prompt_digest) DO UPDATE SET answer = excluded.answer, model = excluded.model,
-    usage_json = excluded.usage_json, known_json = excluded.known_json, at = excluded.at WHERE answer = ''"""
+    usage_json = excluded.usage_json, known_json = excluded.known_json, at = excluded.at WHERE model_answers.answer = ''"""
 
 COUNT_CALLS = f"""
 INSERT INTO model_answers (thread_pk, space, cell, name, prompt_digest, answer, model, usage_json, at, failed_calls)
 SELECT pk, ?, ?, ?, ?, '', '', '{{}}', ?, ? FROM threads WHERE {IS_THREAD}
-ON CONFLICT (space, cell, name, prompt_digest) DO UPDATE SET failed_calls = failed_calls + excluded.failed_calls"""
+ON CONFLICT (space, cell, name, prompt_digest) DO UPDATE SET
+    failed_calls = model_answers.failed_calls + excluded.failed_calls"""
 
 
 class SqlModelAnswers:

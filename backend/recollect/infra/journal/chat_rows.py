@@ -20,6 +20,7 @@ from recollect.infra.journal.rows import (
     TURN_COLUMNS,
     dumped,
     insert_rows,
+    replacing,
     thread_of,
     turn_of,
 )
@@ -70,11 +71,11 @@ WHERE r.thread_pk = ? AND r.idempotency_key = ? AND t.status = 'failed'"""
 
 _ON_PATH = f"{TURN_COLUMNS}, block, memories_json"
 PATH_PAGE = f"""
-SELECT json_group_array(json_array({_ON_PATH})) FROM (
+SELECT coalesce(json_group_array(json_array({_ON_PATH})), '[]') FROM (
     SELECT {T_TURN_COLUMNS}, b.text AS block, b.memories_json
     FROM turns t LEFT JOIN context_blocks b ON b.turn_pk = t.pk
     WHERE t.thread_pk = :pk AND t.position <= :last
-    ORDER BY t.position DESC LIMIT :limit)"""
+    ORDER BY t.position DESC LIMIT :limit) newest"""
 """A single row of JSON: each row that is read costs a thread switch."""
 
 
@@ -140,8 +141,9 @@ def accept(
     due = close_others(connection, head, now, schedule) if is_first else None
     if asked.key is not None:
         connection.run(
-            "INSERT OR REPLACE INTO chat_requests (thread_pk, idempotency_key, digest, answer_pk)"
-            " SELECT thread_pk, ?, ?, pk FROM turns WHERE thread_pk = ? AND position = ?",
+            f"INSERT INTO chat_requests ({REQUEST_COLUMNS})"
+            " SELECT thread_pk, ?, ?, pk FROM turns WHERE thread_pk = ? AND position = ?"
+            f" {replacing(REQUEST_COLUMNS, 'thread_pk, idempotency_key')}",
             (asked.key, request_digest, head.pk, last_answer),
         )
     new = turns[len(asked.earlier) :]
@@ -320,10 +322,14 @@ def write_answer(
     return update_turn(connection, row["turn_pk"], row["thread_pk"], turn, status, skip_reason)
 
 
+REQUEST_COLUMNS = "thread_pk, idempotency_key, digest, answer_pk"
+EPOCH_COLUMNS = "thread_pk, number, first_position, reason, system_digest, backend, revision, summary, blocks_from, opened"
+
+
 def open_epoch(connection: Connection, thread_pk: int, epoch: Epoch, now: int) -> None:
     connection.run(
-        "INSERT OR REPLACE INTO epochs (thread_pk, number, first_position, reason, system_digest, backend, revision,"
-        " summary, blocks_from, opened) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        f"INSERT INTO epochs ({EPOCH_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+        f" {replacing(EPOCH_COLUMNS, 'thread_pk, number')}",
         (
             thread_pk, epoch.number, epoch.first_position, epoch.reason, epoch.system_digest, epoch.backend,
             epoch.revision, epoch.summary, epoch.blocks_from, now,
@@ -331,15 +337,17 @@ def open_epoch(connection: Connection, thread_pk: int, epoch: Epoch, now: int) -
     )  # fmt: skip
     # A summary that is ready goes on with the thread: its digest tells whether the turns are still those.
     connection.run(
-        "UPDATE OR IGNORE summaries SET epoch = ? WHERE thread_pk = ? AND epoch = ?",
-        (epoch.number, thread_pk, epoch.number - 1),
+        "UPDATE summaries SET epoch = :number WHERE thread_pk = :pk AND epoch = :number - 1"
+        " AND NOT EXISTS (SELECT 1 FROM summaries WHERE thread_pk = :pk AND epoch = :number)",
+        {"pk": thread_pk, "number": epoch.number},
     )
 
 
 def keep_block(connection: Connection, thread_pk: int, position: int, block: ContextBlock) -> None:
     connection.run(
-        "INSERT OR REPLACE INTO context_blocks (turn_pk, text, memories_json)"
-        " SELECT pk, ?, ? FROM turns WHERE thread_pk = ? AND position = ?",
+        "INSERT INTO context_blocks (turn_pk, text, memories_json)"
+        " SELECT pk, ?, ? FROM turns WHERE thread_pk = ? AND position = ?"
+        f" {replacing('turn_pk, text, memories_json', 'turn_pk')}",
         (block.text, json.dumps(dict(block.memories), ensure_ascii=False), thread_pk, position),
     )
 

@@ -48,6 +48,7 @@ from recollect.infra.journal.rows import (
     IS_THREAD,
     THREAD_PK,
     NewJob,
+    dumped,
     earliest,
     put_receipt,
     queue_jobs,
@@ -324,10 +325,12 @@ class SqlChatStore(QueueingStore):
             else:
                 status = "partial" if turn.content or turn.reasoning else "failed"
             update_turn(connection, row["turn_pk"], row["thread_pk"], turn, status)
-            connection.run(
-                "UPDATE prompts SET detail_json = json_set(detail_json, '$.error', ?, '$.code', ?) WHERE turn_pk = ?",
-                (INTERRUPTED, SERVER_STOPPED, row["turn_pk"]),
-            )
+            told = connection.one("SELECT detail_json FROM prompts WHERE turn_pk = ?", (row["turn_pk"],))
+            if told is not None:
+                detail = {**json.loads(told[0]), "error": INTERRUPTED, "code": SERVER_STOPPED}
+                connection.run(
+                    "UPDATE prompts SET detail_json = ? WHERE turn_pk = ?", (dumped(detail), row["turn_pk"])
+                )
             if not row["incognito"]:
                 thread = ThreadRef(row["space"], row["user_id"], row["thread_id"])
                 due = queue_boundary_and_transcript(connection, thread, 0, now, self._schedule)

@@ -2,6 +2,7 @@
 
 import hashlib
 from collections.abc import Callable
+from itertools import groupby
 from typing import Any
 
 from recollect.domain.identity import key_within_user, thread_key, turn_digest, turn_id
@@ -19,15 +20,14 @@ SCOPE = "space = :space AND (:thread_id IS NULL OR thread_id = :thread_id) AND (
 
 COUNTS = f"""
 SELECT count(*) AS messages,
-    coalesce(sum(b.turn_pk IS NOT NULL), 0) AS buffered,
-    coalesce(sum(m.turn_pk IS NOT NULL), 0) AS celled,
-    coalesce(sum(t.skip_reason IS NOT NULL), 0) AS skipped,
-    coalesce(sum(t.skip_reason IS NULL AND t.position <= p.words_to), 0) AS indexed,
-    coalesce(sum(t.skip_reason IS NULL AND t.position <= p.vectors_to), 0)
+    count(b.turn_pk) AS buffered, count(m.turn_pk) AS celled, count(t.skip_reason) AS skipped,
+    count(*) FILTER (WHERE t.skip_reason IS NULL AND t.position <= p.words_to) AS indexed,
+    count(*) FILTER (WHERE t.skip_reason IS NULL AND t.position <= p.vectors_to)
         - (SELECT coalesce(sum(refused), 0) FROM index_progress JOIN threads ON pk = thread_pk
             WHERE generation = :generation AND {SCOPE}) AS embedded,
-    coalesce(sum(b.turn_pk IS NULL AND m.turn_pk IS NULL AND t.skip_reason IS NULL), 0) AS missing,
-    coalesce(sum((b.turn_pk IS NOT NULL) + (m.turn_pk IS NOT NULL) + (t.skip_reason IS NOT NULL) > 1), 0) AS doubled
+    count(*) FILTER (WHERE b.turn_pk IS NULL AND m.turn_pk IS NULL AND t.skip_reason IS NULL) AS missing,
+    count(*) FILTER (WHERE b.turn_pk IS NOT NULL AND m.turn_pk IS NOT NULL
+        OR t.skip_reason IS NOT NULL AND coalesce(b.turn_pk, m.turn_pk) IS NOT NULL) AS doubled
 FROM turns t
 LEFT JOIN unprocessed_buffer b ON b.turn_pk = t.pk
 LEFT JOIN memcell_turns m ON m.turn_pk = t.pk
@@ -45,8 +45,11 @@ SELECT count(*) AS number FROM memcell_turns WHERE memcell_pk IN (
 
 # Every number up to the last one given is a turn or a tombstone; what is neither has been lost.
 LOST = f"""
-SELECT space, user_id, thread_id, last_number - forgotten - (SELECT count(*) FROM turns WHERE thread_pk = threads.pk) AS lost
-FROM threads WHERE {SCOPE} AND lost > 0"""
+SELECT * FROM (
+    SELECT space, user_id, thread_id, last_number - forgotten
+        - (SELECT count(*) FROM turns WHERE thread_pk = threads.pk) AS lost
+    FROM threads WHERE {SCOPE}
+) counted WHERE lost > 0"""
 
 STRAY = f"""
 SELECT h.space, h.user_id, h.thread_id, t.position FROM turns t JOIN threads h ON h.pk = t.thread_pk
@@ -56,11 +59,10 @@ WHERE t.skip_reason IS NULL AND t.thread_pk IN (SELECT pk FROM threads WHERE {SC
 ORDER BY h.thread_id, h.user_id, t.position LIMIT {_LISTED}"""
 
 DIGESTS = f"""
-SELECT space, user_id, thread_id, (
-    SELECT group_concat(hex(digest), '') FROM (SELECT digest FROM turns WHERE thread_pk = h.pk ORDER BY position)
-) AS digests
-FROM threads h WHERE {SCOPE} AND (thread_id, user_id) > (:after, :of)
-ORDER BY thread_id, user_id LIMIT {_THREADS_AT_ONCE}"""
+SELECT h.space, h.user_id, h.thread_id, t.digest FROM (
+    SELECT * FROM threads WHERE {SCOPE} AND (thread_id, user_id) > (:after, :of)
+    ORDER BY thread_id, user_id LIMIT {_THREADS_AT_ONCE}
+) h LEFT JOIN turns t ON t.thread_pk = h.pk ORDER BY h.thread_id, h.user_id, t.position"""
 
 
 FORGOTTEN = """
@@ -156,13 +158,14 @@ def _digest(connection: Connection, scope: dict[str, Any]) -> str:
     digest = hashlib.sha256()
     last = {"after": "", "of": ""}
     while True:
-        page = connection.all(DIGESTS, {**scope, **last})
-        for row in page:
-            if row["digests"]:
-                digest.update(f"{thread_key(_thread(row))}:{row['digests']}\n".encode())
-        if len(page) < _THREADS_AT_ONCE:
+        threads = 0
+        for thread, found in groupby(connection.all(DIGESTS, {**scope, **last}), _thread):
+            threads += 1
+            last = {"after": thread.thread_id, "of": thread.user_id}
+            if digests := "".join(row["digest"].hex().upper() for row in found if row["digest"]):
+                digest.update(f"{thread_key(thread)}:{digests}\n".encode())
+        if threads < _THREADS_AT_ONCE:
             return digest.hexdigest()
-        last = {"after": page[-1]["thread_id"], "of": page[-1]["user_id"]}
 
 
 def _thread(row: Row) -> ThreadRef:

@@ -26,7 +26,7 @@ from recollect.infra.journal.entry_rows import (
 )
 from recollect.infra.journal.jobs import QueueingStore
 
-_EVERYTHING = -1
+_EVERYTHING = 2**62
 
 HISTORY = """
 SELECT revision, entry_json, actor, cause, at FROM entry_history
@@ -42,16 +42,16 @@ IN_FILES = f"""
 WHERE e.path IN (SELECT value FROM json_each(?)) ORDER BY e.when_ms, e.entry_id"""
 
 SOME = f"""
-{SELECT_ENTRIES} WHERE e.space = ? AND +e.owner = ? AND e.entry_id IN (SELECT value FROM json_each(?))"""
+{SELECT_ENTRIES} WHERE e.space = ? AND e.owner || '' = ? AND e.entry_id IN (SELECT value FROM json_each(?))"""
 
 OF_CATEGORY = f"""
 {SELECT_ENTRIES} INDEXED BY entries_of_category
-WHERE e.space = ? AND e.owner = ? AND e.kind = ? AND e.category = ? AND e.holds
+WHERE e.space = ? AND e.owner = ? AND e.kind = ? AND e.category = ? AND e.holds = 1
 ORDER BY e.when_ms DESC, e.entry_id DESC LIMIT ?"""
 
 OF_PERSON = f"""
 {SELECT_ENTRIES} INDEXED BY entries_of_person
-WHERE e.space = ? AND e.owner = ? AND e.kind = ? AND (e.pinned OR e.edited) ORDER BY e.when_ms, e.entry_id"""
+WHERE e.space = ? AND e.owner = ? AND e.kind = ? AND (e.pinned = 1 OR e.edited = 1) ORDER BY e.when_ms, e.entry_id"""
 
 WITH_TEXT = f"""
 {SELECT_ENTRIES} INDEXED BY entries_by_text
@@ -61,10 +61,10 @@ LAST_SAID = """
 SELECT e.entry_id, max(t.timestamp) AS said FROM entries e JOIN entry_sources s ON s.entry_pk = e.pk
 JOIN threads h ON h.space = e.space AND h.user_id = s.user_id AND h.thread_id = s.thread_id
 JOIN turns t ON t.thread_pk = h.pk AND t.position = s.turn AND t.role = 'user'
-WHERE e.space = ? AND +e.owner = ? AND e.entry_id IN (SELECT value FROM json_each(?)) GROUP BY e.entry_id"""
+WHERE e.space = ? AND e.owner || '' = ? AND e.entry_id IN (SELECT value FROM json_each(?)) GROUP BY e.entry_id"""
 
 CITING = f"""
-{SELECT_ENTRIES} WHERE +e.space = :space AND e.pk IN (
+{SELECT_ENTRIES} WHERE e.space || '' = :space AND e.pk IN (
     SELECT entry_pk FROM entry_sources
     WHERE thread_key = :thread_key AND (:turns IS NULL OR turn IN (SELECT value FROM json_each(:turns)))
 ) ORDER BY e.pk"""
@@ -83,7 +83,7 @@ LEFT JOIN entries e ON e.space = ? AND e.entry_id = w.value
 LEFT JOIN buried_entries b ON b.space = ? AND b.entry_id = w.value"""
 
 ASKING_TURNS = """
-SELECT t.thread_id, u.position FROM threads t JOIN turns u INDEXED BY turns_asking ON u.thread_pk = t.pk AND u.asks
+SELECT t.thread_id, u.position FROM threads t JOIN turns u INDEXED BY turns_asking ON u.thread_pk = t.pk AND u.asks = 1
 WHERE t.space = ? AND t.user_id = ?"""
 
 DELETED_STATEMENTS = """
@@ -164,7 +164,7 @@ class SqlEntryStore(QueueingStore):
         if until is not None:
             where.append("e.when_ms < :until")
         if holding:
-            where.append("e.holds")
+            where.append("e.holds = 1")
         if after is not None:
             last = "(SELECT when_ms FROM entries WHERE space = :space AND entry_id = :after)"
             where += [f"e.when_ms <= {last}", f"NOT (e.when_ms = {last} AND e.entry_id <= :after)"]
@@ -193,7 +193,8 @@ class SqlEntryStore(QueueingStore):
         """How many of these happened in each stretch of time, whose end is not part of it."""
         sql = f"""
         SELECT (SELECT count(*) FROM entries e WHERE {_of(owner, kinds)}
-            AND e.when_ms >= stretch.value ->> 0 AND e.when_ms < stretch.value ->> 1) AS entries
+            AND e.when_ms >= json_extract(stretch.value, '$[0]')
+            AND e.when_ms < json_extract(stretch.value, '$[1]')) AS entries
         FROM json_each(:stretches) stretch ORDER BY stretch.key"""
         bound = {**_bound(space, owner, kinds), "stretches": json.dumps(stretches)}
         return [row["entries"] for row in await self._database.read(sql, bound)]
@@ -256,13 +257,11 @@ class SqlEntryStore(QueueingStore):
 
     async def last_changes(self, space: str, entry_ids: Sequence[str]) -> dict[str, int]:
         """When each of these entries was made or changed the last time."""
-        found = await self._database.one(
-            "SELECT json_group_object(entry_id, updated) AS told FROM entries"
-            " WHERE space = ? AND entry_id IN (SELECT value FROM json_each(?))",
+        found = await self._database.read(
+            "SELECT entry_id, updated FROM entries WHERE space = ? AND entry_id IN (SELECT value FROM json_each(?))",
             (space, json.dumps(entry_ids)),
         )
-        told: dict[str, int] = json.loads(found["told"]) if found else {}
-        return told
+        return {row["entry_id"]: row["updated"] for row in found}
 
     async def apply(self, change: EntryChange) -> None:
         """All of it or nothing. An entry's revision must be the one that is stored, else Conflict.

@@ -51,10 +51,12 @@ from recollect.infra.journal.entry_rows import (
 from recollect.infra.journal.prompts import end_quoting_epochs
 from recollect.infra.journal.rows import (
     THREAD_PK,
+    UNLESS_THERE,
     NewJob,
     earliest,
     put_receipt,
     queue_jobs,
+    replacing,
     thread_columns,
 )
 from recollect.infra.journal.vault_files import add_to_ledger, file_job, forget_file, touch
@@ -77,11 +79,13 @@ WHERE t.thread_pk = {THREAD_PK} AND t.position = ?"""
 
 UNTRANSCRIBE = f"UPDATE memcell SET transcribed = 0 WHERE thread_pk = {THREAD_PK} AND memcell_id = ?"
 
-ADD_GONE_CASE = "INSERT OR IGNORE INTO gone_cases (entry_id) VALUES (?)"
+ADD_LEAVING = f"INSERT INTO leaving_entries (path, entry_id) VALUES (?, ?) {UNLESS_THERE}"
+ADD_GONE_CASE = f"INSERT INTO gone_cases (entry_id) VALUES (?) {UNLESS_THERE}"
 
-ADD_DELETION = """
-INSERT OR REPLACE INTO buried_entries (space, entry_id, owner, kind, cell, turn_ids_json, statement, said)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?)"""
+DELETION_COLUMNS = "space, entry_id, owner, kind, cell, turn_ids_json, statement, said"
+ADD_DELETION = f"""
+INSERT INTO buried_entries ({DELETION_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?)
+{replacing(DELETION_COLUMNS, "space, entry_id")}"""
 
 
 @dataclass(slots=True)
@@ -253,7 +257,7 @@ class EntryWriter:
         if is_entry_path(before.path):
             # Its section has to be removed from there, whether or not it was written yet.
             self.connection.run(
-                "INSERT OR IGNORE INTO leaving_entries (path, entry_id) VALUES (?, ?)",
+                ADD_LEAVING,
                 (before.path, before.entry_id),
             )
             self._left.add((before.path, before.entry_id))

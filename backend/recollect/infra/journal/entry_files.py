@@ -21,7 +21,7 @@ from recollect.domain.paths import file_name
 from recollect.domain.vault_file import KnownFile
 from recollect.infra.journal.connector import Connection, Row
 from recollect.infra.journal.database import Database, read_transaction, write_transaction
-from recollect.infra.journal.entry_changes import EntryWriter, drop_leaving, forget_entry_file
+from recollect.infra.journal.entry_changes import ADD_LEAVING, EntryWriter, drop_leaving, forget_entry_file
 from recollect.infra.journal.entry_rows import SELECT_ENTRIES, known_of
 from recollect.infra.journal.prompts import end_quoting_epochs
 from recollect.infra.journal.rows import queue_jobs
@@ -125,7 +125,7 @@ class SqlEntryFileStore(SqlVaultFiles):
             due = writer.apply()
             if leaving:
                 connection.many(
-                    "INSERT OR IGNORE INTO leaving_entries (path, entry_id) VALUES (?, ?)",
+                    ADD_LEAVING,
                     [(path, entry_id) for entry_id in leaving],
                 )
                 touch(connection, ENTRIES, path, change.space, change.owner, now)
@@ -205,8 +205,8 @@ GONE_CASES = """
 SELECT entry_id FROM (
     SELECT entry_id FROM gone_cases
     UNION SELECT entry_id FROM buried_entries WHERE kind = 'cases'
-    UNION SELECT c.value FROM buried_entries b, json_each(b.turn_ids_json) c WHERE b.kind = 'skills')
-WHERE entry_id NOT IN (SELECT entry_id FROM entries WHERE kind = 'cases')"""
+    UNION SELECT c.value FROM buried_entries b, json_each(b.turn_ids_json) c WHERE b.kind = 'skills'
+) gone WHERE entry_id NOT IN (SELECT entry_id FROM entries WHERE kind = 'cases')"""
 
 NAMING_GONE_CASES = f"""
 SELECT v.path, v.revision FROM skill_versions v LEFT JOIN skill_files f ON f.path = v.path

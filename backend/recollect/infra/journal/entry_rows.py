@@ -36,7 +36,7 @@ from recollect.infra.journal.rows import (
 ENTRY_COLUMNS = """
 e.space, e.owner, e.entry_id, e.kind, e.when_ms, e.path, e.title, e.text, e.links_json, e.by, e.extra_json,
 e.cell, e.strategy, e.revision, e.filed, e.filing,
-(SELECT json_group_array(json_array(user_id, thread_id, turn)) FROM entry_sources WHERE entry_pk = e.pk) AS sources_json"""
+(SELECT coalesce(json_group_array(json_array(user_id, thread_id, turn)), '[]') FROM entry_sources WHERE entry_pk = e.pk) AS sources_json"""
 
 SELECT_ENTRIES = f"SELECT {ENTRY_COLUMNS} FROM entries e"
 
@@ -50,13 +50,13 @@ INSERT INTO entries (space, entry_id, owner, {", ".join(_CHANGING)})
 VALUES (:space, :entry_id, :owner, {", ".join(f":{name}" for name in _CHANGING)}) RETURNING pk"""
 
 ASKING = f"""
-UPDATE turns SET asks = position IN (SELECT value FROM json_each(?)) WHERE pk IN (
+UPDATE turns SET asks = CASE WHEN position IN (SELECT value FROM json_each(?)) THEN 1 ELSE 0 END WHERE pk IN (
     SELECT mt.turn_pk FROM memcell m JOIN memcell_turns mt ON mt.memcell_pk = m.pk
     WHERE m.thread_pk = {THREAD_PK} AND m.memcell_id = ?)"""
 
 UPDATE_ENTRY = f"""
 UPDATE entries SET {", ".join(f"{name} = :{name}" for name in _CHANGING)}, revision = revision + 1,
-    filed = iif(path = :path, filed, NULL), filing = iif(path = :path, filing, NULL)
+    filed = CASE WHEN path = :path THEN filed END, filing = CASE WHEN path = :path THEN filing END
 WHERE space = :space AND entry_id = :entry_id RETURNING pk"""
 
 
@@ -198,7 +198,7 @@ _MOST_CAUSES = 100
 
 COUNT_EVENT = """
 INSERT INTO strategy_counts (owner, strategy, events) VALUES (?, ?, 1)
-ON CONFLICT (owner, strategy) DO UPDATE SET events = events + 1 RETURNING events"""
+ON CONFLICT (owner, strategy) DO UPDATE SET events = strategy_counts.events + 1 RETURNING events"""
 
 RELEASE = "UPDATE jobs SET run_at = ? WHERE lane = ? AND kind = ? AND state = 'queued' AND run_at = ?"
 

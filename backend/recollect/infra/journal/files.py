@@ -25,6 +25,7 @@ from recollect.infra.journal.rows import (
     dumped,
     made,
     memcell_of,
+    replacing,
     thread_of,
     thread_pk,
     turn_of,
@@ -285,9 +286,11 @@ INSERT INTO notes (path, owner, digest, modified, text) VALUES (?, ?, ?, ?, ?)
 ON CONFLICT (path) DO UPDATE SET owner = excluded.owner, digest = excluded.digest, modified = excluded.modified,
     text = excluded.text"""
 
-REMOVED = """
-INSERT OR REPLACE INTO removed_notes (path, owner, digest, text, removed_at)
-SELECT path, owner, digest, text, ? FROM notes WHERE path = ? AND text IS NOT NULL"""
+REMOVED_COLUMNS = "path, owner, digest, text, removed_at"
+REMOVED = f"""
+INSERT INTO removed_notes ({REMOVED_COLUMNS})
+SELECT path, owner, digest, text, ? FROM notes WHERE path = ? AND text IS NOT NULL
+{replacing(REMOVED_COLUMNS, "path")}"""
 
 BACK = "DELETE FROM removed_notes RETURNING path, owner, digest, removed_at, text"
 

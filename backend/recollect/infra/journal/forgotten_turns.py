@@ -94,7 +94,8 @@ SHRINK_CELL = """
 UPDATE memcell SET turn_ids_json = ?, message_ids_json = ?, last_position = ?, transcribed = 0 WHERE pk = ?"""
 
 ADD_TOMBSTONE = """
-INSERT OR IGNORE INTO tombstones (space, user_id, thread_key, message_key, number) VALUES (?, ?, ?, ?, ?)"""
+INSERT INTO tombstones (space, user_id, thread_key, message_key, number) VALUES (?, ?, ?, ?, ?)
+ON CONFLICT DO NOTHING"""
 
 COUNT = """
 UPDATE threads SET turn_count = turn_count - :count, forgotten = forgotten + :count, revision = revision + 1

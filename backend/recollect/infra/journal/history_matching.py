@@ -19,6 +19,7 @@ from recollect.infra.journal.database import Database, read_transaction
 from recollect.infra.journal.rows import (
     IS_NAMED_THREAD,
     T_TURN_COLUMNS,
+    UNLESS_THERE,
     insert_rows,
     thread_pk,
     turn_of,
@@ -50,7 +51,7 @@ WHERE thread_pk = :pk AND position <= :last AND position >= coalesce(
     (SELECT max(position) FROM chains WHERE thread_pk = :pk AND position < :first), 0)"""
 
 INSERT_LINKS = """
-INSERT OR IGNORE INTO chains (turn_pk, thread_pk, position, before, said, chain, pair, answered, silent)"""
+INSERT INTO chains (turn_pk, thread_pk, position, before, said, chain, pair, answered, silent)"""
 
 
 class Link(NamedTuple):
@@ -135,7 +136,7 @@ class _LinkedTurns:
 
     def write(self) -> None:
         rows = [(turn_pk, self._thread_pk, *link) for turn_pk, link in self._new]
-        insert_rows(self._connection, INSERT_LINKS, rows)
+        insert_rows(self._connection, INSERT_LINKS, rows, UNLESS_THERE)
 
     def _linked(
         self, position: int, parents: Sequence[Link], versions: Sequence[bytes], *, answered: bool
@@ -201,7 +202,7 @@ WHERE EXISTS (SELECT 1 FROM chains c WHERE c.{column} = v.column1 AND (:pk IS NU
 # A tip is followed by nothing but answers that broke off: it is as unanswered as one whose answer never came.
 _SIGHTED = """
 SELECT h.thread_id, c.thread_pk, c.position, c.answered, c.{column} AS digest,
-    c.silent OR c.position < (SELECT max(position) FROM chains WHERE thread_pk = c.thread_pk) AS silent,
+    c.silent = 1 OR c.position < (SELECT max(position) FROM chains WHERE thread_pk = c.thread_pk) AS silent,
     NOT EXISTS (
         SELECT 1 FROM chains d JOIN turns t ON t.pk = d.turn_pk
         WHERE d.thread_pk = c.thread_pk AND d.position > c.position
@@ -221,7 +222,7 @@ longest (digest) AS (
         SELECT 1 FROM chains c WHERE c.chain = v.column1 AND (meant.pk IS NULL OR c.thread_pk = meant.pk))
     LIMIT 1)
 SELECT b.is_any_behind, s.* FROM (SELECT EXISTS ({_MAY_BE_BEHIND}) AS is_any_behind) b
-LEFT JOIN ({_SIGHTED.format(column="chain", digest="(SELECT digest FROM longest)", pk="(SELECT pk FROM meant)")}) s"""
+LEFT JOIN ({_SIGHTED.format(column="chain", digest="(SELECT digest FROM longest)", pk="(SELECT pk FROM meant)")}) s ON 1 = 1"""
 
 BACKWARDS = """
 SELECT position, before, said FROM chains WHERE thread_pk = ? AND position <= ? ORDER BY position DESC LIMIT 500"""

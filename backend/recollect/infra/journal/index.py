@@ -42,8 +42,8 @@ INSERT INTO index_progress (generation, thread_pk, words_to, vectors_to, header_
 SELECT :generation, pk, :words_to, min(:vectors_to, :words_to), :header_revision, :revision FROM threads
 WHERE {_AS_SEEN}
 ON CONFLICT (generation, thread_pk) DO UPDATE SET words_to = excluded.words_to, vectors_to = excluded.vectors_to,
-    refused = iif(index_progress.revision = excluded.revision
-        AND index_progress.header_revision = excluded.header_revision, index_progress.refused, 0),
+    refused = CASE WHEN index_progress.revision = excluded.revision
+        AND index_progress.header_revision = excluded.header_revision THEN index_progress.refused ELSE 0 END,
     header_revision = excluded.header_revision, revision = excluded.revision"""
 
 # Not past an edit that came meanwhile: its words have to be embedded again.
@@ -53,21 +53,21 @@ WHERE generation = :generation AND revision = :revision AND thread_pk = (SELECT 
 
 USERS_BEHIND = """
 SELECT t.space, t.user_id FROM json_each(:users) a
-CROSS JOIN threads t ON t.space = a.value ->> 0 AND t.user_id = a.value ->> 1 AND t.incognito = 0
+CROSS JOIN threads t ON t.space = json_extract(a.value, '$[0]') AND t.user_id = json_extract(a.value, '$[1]') AND t.incognito = 0
 LEFT JOIN index_progress p ON p.generation = :generation AND p.thread_pk = t.pk
 JOIN turns u ON u.thread_pk = t.pk AND u.pk > :since
-    AND u.position > coalesce(iif(:by_meaning, p.vectors_to, p.words_to), 0)
-WHERE t.last_number > coalesce(iif(:by_meaning, p.vectors_to, p.words_to), 0)
+    AND u.position > coalesce(CASE WHEN :by_meaning = 1 THEN p.vectors_to ELSE p.words_to END, 0)
+WHERE t.last_number > coalesce(CASE WHEN :by_meaning = 1 THEN p.vectors_to ELSE p.words_to END, 0)
 GROUP BY t.space, t.user_id HAVING count(*) >= :limit"""
 
 # All that Python calls blank; SQLite's own idea of it is the space alone.
-_BLANK = ", ".join(str(code) for code in range(0x3001) if chr(code).isspace())
+_BLANK = "".join(chr(code) for code in range(0x3001) if chr(code).isspace())
 
 _COUNT = f"""
 SELECT count(*) AS number FROM turns u JOIN threads t ON t.pk = u.thread_pk
 JOIN index_progress p ON p.thread_pk = t.pk AND p.generation = :generation
 WHERE t.space = :space AND t.user_id = :user_id AND u.skip_reason IS NULL AND u.position <= p.words_to
-    AND trim(u.content, char({_BLANK})) != ''"""
+    AND trim(u.content, '{_BLANK}') != ''"""
 
 # Where a turn was edited, its rows are being written again, and their vectors come later.
 _COUNT_VECTORS = f"""
@@ -76,9 +76,9 @@ SELECT coalesce(sum(max(0, number - refused)), 0) AS number FROM (
     JOIN index_progress p ON p.thread_pk = t.pk AND p.generation = :generation
     WHERE t.space = :space AND t.user_id = :user_id AND u.skip_reason IS NULL AND u.position <= p.vectors_to
         AND p.header_revision = t.header_revision AND p.revision = t.revision
-        AND trim(u.content, char({_BLANK})) != ''
-    GROUP BY t.pk
-)"""
+        AND trim(u.content, '{_BLANK}') != ''
+    GROUP BY t.pk, p.refused
+) counted"""
 
 # Of a file of entries, the revision of the entries tells what is indexed. Its text is read only where a person wrote
 # something else into it: then its digest does, too.

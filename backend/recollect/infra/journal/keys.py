@@ -14,7 +14,7 @@ from recollect.infra.journal.vault_files import add_to_ledger
 KEY_COLUMNS = "key_id, space, user_id, name, created, revoked, expires, scopes, last_used, replaced_by"
 ADD_KEY = f"INSERT INTO api_keys (hash, {KEY_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 REPLACE_KEY = "UPDATE api_keys SET expires = ?, replaced_by = ? WHERE key_id = ?"
-CLOSE = "INSERT OR IGNORE INTO marks (name, at) VALUES ('closed', ?)"
+CLOSE = "INSERT INTO marks (name, at) VALUES ('closed', ?) ON CONFLICT DO NOTHING"
 
 
 class SqlKeyStore:

@@ -24,7 +24,7 @@ from recollect.infra.journal.vault_files import (
 Holds = Preset | Preferences
 T = TypeVar("T")
 P = TypeVar("P", Preset, Preferences)
-_EVERYTHING = -1
+_EVERYTHING = 2**62
 _MOST_KNOWN = 1000
 
 VALUE = "SELECT value_json FROM people WHERE space = ? AND kind = ? AND key = ?"

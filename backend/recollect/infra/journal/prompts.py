@@ -20,7 +20,11 @@ from recollect.domain.model import JsonObject, ThreadRef
 from recollect.domain.prompt import common_prefix
 from recollect.infra.journal.chat_rows import THREAD_HEADER, path_of, row_of_answer
 from recollect.infra.journal.connector import Connection, Row
-from recollect.infra.journal.rows import IS_THREAD, THREAD_PK, dumped, thread_of
+from recollect.infra.journal.rows import IS_THREAD, THREAD_PK, UNLESS_THERE, dumped, replacing, thread_of
+
+PROMPT_COLUMNS = (
+    "turn_pk, thread_pk, position, epoch, base, shared, rest, new_from, payload_json, detail_json, at"
+)
 
 NEWEST = """
 SELECT position, epoch, rest, detail_json FROM prompts WHERE thread_pk = :pk AND base IS NULL
@@ -73,9 +77,9 @@ def keep_prompt(
             told = [(known, text)] if known < position else _told_by(connection, thread_pk, position, text)
             _tell_by(connection, thread_pk, position, prompt.messages, told)
     connection.run(
-        f"INSERT OR {'REPLACE' if base is None else 'IGNORE'} INTO prompts (turn_pk, thread_pk, position, epoch, base,"
-        " shared, rest, new_from, payload_json, detail_json, at)"
-        " SELECT pk, thread_pk, position, ?, ?, ?, ?, ?, ?, ?, ? FROM turns WHERE thread_pk = ? AND position = ?",
+        f"INSERT INTO prompts ({PROMPT_COLUMNS})"
+        " SELECT pk, thread_pk, position, ?, ?, ?, ?, ?, ?, ?, ? FROM turns WHERE thread_pk = ? AND position = ?"
+        f" {replacing(PROMPT_COLUMNS, 'turn_pk') if base is None else UNLESS_THERE}",
         (
             prompt.epoch.number, base, shared, zlib.compress(prompt.messages[shared:], 1), prompt.new_from,
             dumped(payload), dumped(prompt.detail), now, thread_pk, position,
@@ -190,13 +194,13 @@ def _lines(text: bytes) -> list[JsonObject]:
 STATE = f"""
 SELECT e.number, e.first_position, e.reason, e.system_digest, e.backend, e.revision, e.summary,
     e.blocks_from, s.cut, s.digest, s.text,
-    (SELECT json_group_array(content) FROM (
-        SELECT content FROM turns WHERE thread_pk = :pk AND role = 'system' AND position < :before ORDER BY position)),
+    (SELECT coalesce(json_group_array(content), '[]') FROM (
+        SELECT content FROM turns WHERE thread_pk = :pk AND role = 'system' AND position < :before ORDER BY position) instructions),
     p.position, p.epoch, p.rest, p.detail_json
-FROM (SELECT 1)
+FROM (SELECT 1) always
 LEFT JOIN epochs e ON e.thread_pk = :pk AND e.number = (SELECT max(number) FROM epochs WHERE thread_pk = :pk)
 LEFT JOIN summaries s ON s.thread_pk = :pk AND s.epoch = e.number
-LEFT JOIN ({NEWEST}) p"""
+LEFT JOIN ({NEWEST}) p ON 1 = 1"""
 
 ANSWERED = """
 SELECT 1 FROM turns WHERE thread_pk = :pk AND position > :place AND role = 'assistant'

@@ -129,6 +129,15 @@ def insert_rows(
         connection.run(f"{insert} VALUES {marks} {unless}", bound)
 
 
+UNLESS_THERE = "ON CONFLICT DO NOTHING"
+
+
+def replacing(columns: str, key: str) -> str:
+    """How an INSERT of these columns ends that takes the place of the row of the same key."""
+    others = (name for name in columns.split(", ") if name not in key.split(", "))
+    return f"ON CONFLICT ({key}) DO UPDATE SET {', '.join(f'{name} = excluded.{name}' for name in others)}"
+
+
 def put_receipt(
     connection: Connection,
     thread_pk: int,
@@ -168,7 +177,7 @@ INSERT INTO jobs (kind, lane, dedupe, space, user_id, thread_id, owner, payload_
 
 UNLESS_QUEUED = """
 ON CONFLICT (lane, kind, dedupe) WHERE state = 'queued'
-DO UPDATE SET run_at = excluded.run_at WHERE excluded.run_at < run_at"""
+DO UPDATE SET run_at = excluded.run_at WHERE excluded.run_at < jobs.run_at"""
 
 
 @dataclass(frozen=True, slots=True)

@@ -49,17 +49,17 @@ from recollect.infra.journal.turns import (
 )
 
 DEFAULT_SPACE = "default"
-_EVERYTHING = -1
-_ONE_SHOT = {None: "", True: " AND one_shot", False: " AND NOT one_shot"}
+_EVERYTHING = 2**62
+_ONE_SHOT = {None: "", True: " AND one_shot = 1", False: " AND one_shot = 0"}
 
 _TURNS = f"""
 SELECT {TURN_COLUMNS} FROM turns
 WHERE thread_pk = (SELECT pk FROM threads WHERE {IS_NAMED_THREAD})"""
-_BEFORE = f"SELECT * FROM ({_TURNS} AND position < :place ORDER BY position DESC LIMIT :before)"
+_BEFORE = f"SELECT * FROM ({_TURNS} AND position < :place ORDER BY position DESC LIMIT :before) earlier"
 
 NEWEST_TURNS = f"{_BEFORE} ORDER BY position"
 TURNS_AROUND = f"""
-{_BEFORE} UNION ALL SELECT * FROM ({_TURNS} AND position >= :place ORDER BY position LIMIT :onwards)
+{_BEFORE} UNION ALL SELECT * FROM ({_TURNS} AND position >= :place ORDER BY position LIMIT :onwards) later
 ORDER BY position"""
 
 # Pinned threads and the others are each in the order of their index.
@@ -68,7 +68,8 @@ SELECT pk, last_number FROM threads
 WHERE space = :space AND user_id = :user_id AND pinned = {pinned} ORDER BY updated DESC LIMIT :threads"""
 NEWEST_TURNS_OF_USER = f"""
 WITH newest AS (
-    SELECT * FROM ({_NEWEST_THREADS.format(pinned=0)}) UNION ALL SELECT * FROM ({_NEWEST_THREADS.format(pinned=1)}))
+    SELECT * FROM ({_NEWEST_THREADS.format(pinned=0)}) used
+    UNION ALL SELECT * FROM ({_NEWEST_THREADS.format(pinned=1)}) pinned)
 SELECT t.thread_pk, {T_TURN_COLUMNS} FROM newest h JOIN turns t
     ON t.thread_pk = h.pk AND t.position > h.last_number - :turns
 ORDER BY t.thread_pk, t.position"""
@@ -304,7 +305,7 @@ class SqlThreadStore(QueueingStore):
         def replace(connection: Connection) -> tuple[bool, int | None]:
             changed = connection.one(
                 "UPDATE threads SET title = ?, header_revision = header_revision + 1"
-                f" WHERE {IS_THREAD} AND title IS ? RETURNING incognito",
+                f" WHERE {IS_THREAD} AND coalesce(title, '') = coalesce(?, '') RETURNING incognito",
                 (new, *thread, old),
             )
             if changed is None:

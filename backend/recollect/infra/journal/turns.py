@@ -34,7 +34,7 @@ INSERT INTO turns (thread_pk, position, message_id, role, sender_id, content, pa
 
 # While another index is made beside the live one, the live one is the older of the two.
 REACHED = """
-SELECT words_to, iif(refused, 0, vectors_to) FROM index_progress
+SELECT words_to, CASE WHEN refused > 0 THEN 0 ELSE vectors_to END FROM index_progress
 WHERE thread_pk = ? AND generation = (SELECT min(name) FROM index_generations)"""
 
 BUFFER_NEW_TURNS = """

@@ -28,14 +28,14 @@ IS_OLD = """
 SELECT 1 FROM written_files w JOIN written_files n ON n.file = w.file AND n.number > w.number
 WHERE w.file = ? AND w.digest = ?"""
 
-LIFT = "UPDATE written_files SET gone = 0 WHERE file = ? AND digest = ? AND gone RETURNING file"
+LIFT = "UPDATE written_files SET gone = 0 WHERE file = ? AND digest = ? AND gone = 1 RETURNING file"
 
 IS_CURRENT = "SELECT 1 FROM written_files WHERE file = ? AND digest = ?"
 
-HAS_VERSIONS = "SELECT 1 FROM written_files WHERE file = ? AND NOT gone LIMIT 1"
+HAS_VERSIONS = "SELECT 1 FROM written_files WHERE file = ? AND gone = 0 LIMIT 1"
 
 IS_DELETED = """
-SELECT min(gone) AS is_deleted FROM written_files WHERE digest = :digest AND (file = :file OR :anywhere)"""
+SELECT min(gone) AS is_deleted FROM written_files WHERE digest = :digest AND (file = :file OR :anywhere = 1)"""
 
 FILES = "SELECT path, kind, space, owner, revision, written, digest, announced FROM vault_files"
 
@@ -61,7 +61,7 @@ def record_version(connection: Connection, path: str, digest: str) -> None:
     (newest,) = connection.one(
         "SELECT coalesce(max(number), 0) FROM written_files WHERE file = ?", version[:1]
     )
-    if connection.one("SELECT 1 FROM written_files WHERE file = ? AND digest = ? AND gone", version):
+    if connection.one("SELECT 1 FROM written_files WHERE file = ? AND digest = ? AND gone = 1", version):
         add_to_ledger(connection, file_restored_line(*version))
     connection.run(ADD_VERSION, (*version, newest + 1))
     connection.run(
@@ -73,7 +73,7 @@ def retire_files(connection: Connection, paths: Iterable[str]) -> None:
     """These files were deleted or forgotten: no version of them may come back."""
     for file in map(file_key, paths):
         found = connection.all(
-            "UPDATE written_files SET gone = 1 WHERE file = ? AND NOT gone RETURNING digest", (file,)
+            "UPDATE written_files SET gone = 1 WHERE file = ? AND gone = 0 RETURNING digest", (file,)
         )
         if found:
             add_to_ledger(connection, file_line(file, [digest for (digest,) in found]))

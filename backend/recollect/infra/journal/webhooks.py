@@ -36,7 +36,7 @@ DELIVERED = """
 SELECT NULL AS job_id, delivery_id, event, 'delivered' AS state, tries, NULL AS error, at
 FROM webhook_deliveries WHERE webhook_id = :webhook_id ORDER BY pk DESC LIMIT :limit"""
 
-LOG = "INSERT OR REPLACE INTO webhook_deliveries (webhook_id, delivery_id, event, tries, at) VALUES (?, ?, ?, ?, ?)"
+LOG = "INSERT INTO webhook_deliveries (webhook_id, delivery_id, event, tries, at) VALUES (?, ?, ?, ?, ?)"
 
 FORGET_OLD = """
 DELETE FROM webhook_deliveries WHERE webhook_id = :webhook_id AND pk <= (
@@ -144,6 +144,7 @@ class SqlWebhookStore:
         webhook_id, delivery_id, event = (job.payload[name] for name in ("webhook_id", "id", "event"))
         known = connection.one("SELECT 1 FROM webhooks WHERE webhook_id = ?", (webhook_id,))
         if known is not None:
+            connection.run("DELETE FROM webhook_deliveries WHERE delivery_id = ?", (delivery_id,))
             connection.run(LOG, (webhook_id, delivery_id, event, job.attempts + 1, now))
             connection.run(FORGET_OLD, {"webhook_id": webhook_id, "kept": _LOGGED})
 

@@ -219,7 +219,7 @@ async def test_a_prompt_costs_what_the_window_costs_not_what_the_thread_costs(
         )
     assert len(sent["messages"]) <= 14
     assert len(conversation.path) <= 21
-    page = "SCAN (subquery-"  # As long as its limit, and no longer.
+    page = "SCAN newest"  # As long as its limit, and no longer.
     read = [row["detail"] for row in plan if not row["detail"].startswith(page)]
     assert not [step for step in read if step.startswith(("SCAN", "USE TEMP"))], plan
     assert any("thread_pk=? AND position<?" in step for step in read), plan
