@@ -9,6 +9,9 @@ from recollect.domain.long_texts import is_long
 T = TypeVar("T")
 
 
-async def off_loop(texts: Any, work: Callable[[], T]) -> T:
-    """The result of work on these texts: in a thread where they are long, or many."""
-    return await asyncio.to_thread(work) if is_long(texts) else work()
+MANY = 250
+
+
+async def off_loop(texts: Any, work: Callable[[], T], *, count: int = 0) -> T:
+    """The result of work on these texts: in a thread where they are long, or their `count` is more than MANY."""
+    return await asyncio.to_thread(work) if count > MANY or is_long(texts) else work()

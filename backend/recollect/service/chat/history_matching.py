@@ -116,11 +116,11 @@ class HistoryMatching:
         if resent.appended:
             return await self._append(caller, _Owner(caller.space, user_id or DEFAULT_USER), resent)
         said = [(turn.content, turn.parts, turn.tool_calls) for turn in resent.messages]
-        told = await off_loop(said, lambda: _Told.of(resent.messages))
+        told = await off_loop(said, lambda: _Told.of(resent.messages), count=len(said))
         messages = told.messages
         if not messages:
             raise InvalidInput(f"{resent.field}: nothing was said", field=resent.field)
-        digest = await off_loop(said, lambda: all_digest(messages))
+        digest = await off_loop(said, lambda: all_digest(messages), count=len(said))
         if resent.thread_id is not None:
             thread = await self.threads.meant(resent.thread_id, space=caller.space, user_id=user_id)
             owner = _Owner(thread.space, thread.user_id)

@@ -142,8 +142,8 @@ async def complete_chat(
     """One chat turn of a client that keeps its history itself."""
     asking = await asking_of(home, caller, request, body.model, body.named_users())
     now = home.clock()
-    size = (await request.body(), body.messages)
-    resent = await off_loop(size, lambda: body.resent(asking, now))
+    content, count = await request.body(), len(body.messages)
+    resent = await off_loop(content, lambda: body.resent(asking, now), count=count)
     if asking.is_task or resent.is_housekeeping():
         live = home.chat.housekeeping.handle(caller, body.request(asking), body.as_sent())
     else:
