@@ -7,6 +7,8 @@ PYTHON_FILES := backend scripts examples
 # Three processes on two cores: tests wait for clocks and disks as much as for the processor.
 IN_PARALLEL := -n 3 --dist loadfile --no-loadscope-reorder
 
+KILLS ?= 2000
+
 .DEFAULT_GOAL := help
 .PHONY: help serve test test-all integration stress long lint format bench clients wheel openapi screenshots installed installed-dev
 
@@ -29,8 +31,8 @@ integration: installed-dev ## the tests that run against real files, databases a
 stress: installed-dev ## the whole system under load, faults and kills for twenty minutes; a table, and a plot
 	cd backend && $(BIN)/pytest tests/stress --stress=long -m "not long" --artefacts $(CURDIR)/stress-artefacts
 
-long: installed-dev ## the other long runs: hundreds of kills, a hundred thousand messages
-	cd backend && $(BIN)/pytest --stress=long -m long
+long: installed-dev ## the other long runs: two thousand kills (KILLS=2000), a hundred thousand messages
+	cd backend && $(BIN)/pytest -n 3 --dist worksteal --stress=long -m long --kills $(KILLS)
 
 lint: installed-dev ## style, types, layers, times, OpenAPI drift, commit titles
 	$(RUFF) check $(RUFF_OPTIONS) $(PYTHON_FILES)

@@ -34,7 +34,11 @@ SLOW = "slow"
 TESTS = Path(__file__).resolve().parent
 SWEEPS = (TESTS / "stress", TESTS / "browser")
 """Folders in which every case of a parametrised test costs seconds."""
-TABLES = {cache_figures.PROMPTS: cache_figures.HEADINGS, utils.STRESS: utils.HEADINGS}
+TABLES = {
+    cache_figures.PROMPTS: cache_figures.HEADINGS,
+    utils.STRESS: utils.HEADINGS,
+    utils.KILLS: utils.KILL_HEADINGS,
+}
 FOLDERS = ("stress", "browser", "integration", "contract", "unit")
 
 # Hundreds of servers and commands are started: each would compile all of the code for itself.
@@ -81,6 +85,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         default=Size.QUICK.value,
         help="quick: every test, in small sizes; long: only those that are larger then, or marked long",
     )
+    group.addoption("--kills", type=int, default=2000, help="of servers, in the long test of them")
     group.addoption(
         "--artefacts",
         metavar="FOLDER",

@@ -1,14 +1,20 @@
-"""A real server, killed with SIGKILL at every named step of the pipeline.
+"""A real server, killed at every fail point that it reaches and at random moments, in all the work that writes.
 
-Promise 1 after every restart: what was acknowledged is covered exactly once, in order, and nothing is stuck.
+After each restart: what was acknowledged is there once and in order, the vault is the journal is the index, no memory
+is doubled, what a person wrote into a file in that moment is kept, and what was forgotten is in no file.
 """
 
+import copy
+import random
 import shutil
 import threading
-from collections.abc import Iterator
-from contextlib import AbstractContextManager, ExitStack
+import time
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from subprocess import TimeoutExpired
 from urllib.parse import quote
 
 import httpx2
@@ -16,122 +22,202 @@ import pytest
 
 from recollect.failpoints import FAIL_POINTS
 from tests.chatting import with_backend
-from tests.http_client import QUICK, Json, add, contents, coverage, drained, message, thread_path, turns
+from tests.http_client import QUICK, Json, add, coverage, drained, message, thread_path, turns
 from tests.processes import Server, StandInModel, recollect, recollect_json, wait_until
-from tests.stress.utils import SIGKILLED, covered, used_until_killed, verified
+from tests.remembering import MortalModel
+from tests.searching import with_server
+from tests.stress.lives import ArmedServer, Broken, Life
+from tests.stress.utils import KILL_HEADINGS, KILLS, SIGKILLED, covered
 
-BATCH = 3
-BY_COMMAND = tuple(name for name in FAIL_POINTS if name.startswith(("rebuild.", "restore.", "upgrade.")))
-BY_IMPORT = ("import.added", "webhook.sent")
-"""The steps of `test_imports.py` and `test_webhooks.py`."""
-BY_INDEX = tuple(name for name in FAIL_POINTS if name.startswith(("index.", "reindex.")))
-"""The steps of `test_index_kills.py`."""
-BY_EDIT = tuple(name for name in FAIL_POINTS if name.startswith("edits."))
-"""The steps of `test_hand_edits.py`."""
-BY_MEMORY = tuple(name for name in FAIL_POINTS if name.startswith(("extract.", "remember.", "skill.")))
-"""The steps of `test_memory_kills.py`."""
-BY_FORGETTING = (
-    "forget.transcript_rewritten", "forget.late_ones_gone", "forget.settled", "forget.overwritten",
-)  # fmt: skip
-"""The steps of `test_forgetting_kills.py`."""
-BY_SERVER = tuple(
-    name
-    for name in FAIL_POINTS
-    if name not in BY_COMMAND + BY_IMPORT + BY_INDEX + BY_EDIT + BY_MEMORY + BY_FORGETTING
-)
+AT_RANDOM = "at random"
+LIVES_OF_A_HOME = 50
+DIED = (httpx2.TransportError, RuntimeError, TimeoutExpired)
+"""What a client sees of a server that dies, while it starts too."""
+WORK: dict[str, Callable[[Life, ArmedServer], None]] = {
+    "writing files": Life.write,
+    "hand edits": Life.take_in,
+    "forgetting": Life.forget,
+    "extraction": Life.extract,
+    "indexing": Life.index,
+}
 
 
 @dataclass
-class Writer:
-    """One client that adds batches to threads of its own and sends again what got no answer."""
+class Hunt:
+    """Kills in one kind of work, spread evenly over the fail points that it reaches; and what was wrong afterwards."""
 
-    name: str
-    acknowledged: dict[str, list[list[str]]] = field(default_factory=dict)
-    """Texts of the batches that were answered, in order, by thread."""
-    failed: list[str] = field(default_factory=list)
-    _unanswered: tuple[str, list[Json]] | None = None
-    _count: int = 0
+    work: str
+    template: Life
+    folder: Path
+    settings: dict[str, str]
+    chance: random.Random
+    rows: defaultdict[str, Counter[str]] = field(default_factory=lambda: defaultdict(Counter))
+    broken: list[str] = field(default_factory=list)
+    missed: Counter[str] = field(default_factory=Counter)
+    reached: Counter[str] = field(default_factory=Counter)
+    """How often each fail point was, at most, in a life without a kill."""
+    plan: list[tuple[str, int]] = field(default_factory=list)
+    """Where to kill in turn: steps, each with how often it is reached."""
+    seconds: float = 1.0
+    """How long the work takes."""
+    turn: int = 0
+    killed_at: str = "nothing"
+    """Where it was killed last: the step, at which of its times, and in which life."""
+    checked: bool = False
+    """Whether all was looked at since."""
 
-    def write_until_dead(self, address: str, stop: threading.Event, pause: float = 0.0) -> None:
-        with httpx2.Client(base_url=address, timeout=30, trust_env=False) as client:
-            while not stop.wait(pause) and self.write(client):
-                pass
+    @property
+    def kills(self) -> int:
+        return sum(row["kills"] for row in self.rows.values())
 
-    def write(self, client: httpx2.Client) -> bool:
-        """Send one batch; False when no answer came."""
-        if self._unanswered is None:
-            self._unanswered = self._next_batch()
-        thread, batch = self._unanswered
+    def run(self, kills: int) -> None:
+        measured = self._new_home("measured")
+        for _ in range(min(3, kills // 3)):
+            self._live(measured, None)
+        self.plan = [*self.reached.items(), *[(AT_RANDOM, 1)] * max(1, len(self.reached) // 6)]
+        self.chance.shuffle(self.plan)
+        while self.kills < kills and self.turn < 3 * kills:
+            life = self._new_home(f"from-{self.turn}")
+            try:
+                for _ in range(min(LIVES_OF_A_HOME, kills - self.kills)):
+                    self._live(life, self.plan[self.turn % len(self.plan)])
+                    self.turn += 1
+                self._last_look(life)
+            except (AssertionError, TimeoutError, httpx2.HTTPStatusError) as error:
+                column = error.args[0] if isinstance(error, Broken) else "unequal"
+                self.rows[self.killed_at.partition(":")[0]][column] += 1
+                self.broken.append(
+                    f"{self.work}: killed at {self.killed_at}, found in life {life.number} of {life.home}: {error}"
+                )
+            else:
+                shutil.rmtree(life.home.parent)
+
+    def _new_home(self, name: str) -> Life:
+        life = copy.deepcopy(self.template)
+        life.home = self.folder / self.work.replace(" ", "-") / name / "home"
+        life.chance = random.Random(self.chance.random())
+        shutil.copytree(self.template.home, life.home)
+        return life
+
+    def _live(self, life: Life, kill: tuple[str, int] | None) -> None:
+        """Start, check, work and be killed; without a `kill`, learn which steps there are."""
+        life.number += 1
+        step, most = kill or ("", 1)
+        spec = f"{step}:{life.chance.randint(1, most)} {life.number}"
+        by_hand = self.work == "hand edits"
+        from_start = self.checked and life.chance.random() < (0.5 if by_hand else 0.2)
+        from_start |= by_hand and kill is None
+        self.checked = False
+        server = ArmedServer(life.home, self.settings)
+        server.arm(spec if from_start else "")
+        if by_hand:
+            life.edit_by_hand()
+        began, ended = time.monotonic(), True
         try:
-            add(client, thread, batch)
-        except httpx2.TransportError:
-            return False
-        except httpx2.HTTPStatusError as error:
-            self.failed.append(error.response.text)
-            return False
-        self.acknowledged.setdefault(thread, []).append([item["content"] for item in batch])
-        self._unanswered = None
-        return True
+            with server:
+                life.check(server)
+                self.checked = True
+                if self.work == "forgetting":
+                    life.before_forgetting(server)
+                if not from_start:
+                    server.arm(spec)
+                began = time.monotonic()
+                with self._meanwhile(life, server, step):
+                    WORK[self.work](life, server)
+                    drained(server.client)
+                ended = server.has_ended()
+        except DIED:
+            assert server.exit_code == SIGKILLED, (server.exit_code, server.errors()[-3000:])
+        if kill is None:
+            self.reached |= server.reached()
+            self.seconds = time.monotonic() - began
+        elif ended:
+            self.killed_at = spec
+            self.rows[step]["kills"] += 1
+        else:
+            self.missed[step] += 1
 
-    def settle(self, client: httpx2.Client) -> None:
-        """Send the batch that got no answer once more, so that it is known what the thread must hold."""
-        if self._unanswered is not None:
-            assert self.write(client)
+    @contextmanager
+    def _meanwhile(self, life: Life, server: ArmedServer, step: str) -> Iterator[None]:
+        """In some lives a person edits a file at a random moment of the work; in some it is killed at one."""
+        timers = []
+        if life.chance.random() < 0.3:
+            timers.append(threading.Timer(life.chance.uniform(0, self.seconds / 2), life.edit_by_hand))
+        if step == AT_RANDOM:
+            timers.append(threading.Timer(life.chance.uniform(0, self.seconds), server.process.kill))
+        for timer in timers:
+            timer.start()
+        try:
+            yield
+        finally:
+            for timer in timers:
+                timer.join()
 
-    def finds_all(self, client: httpx2.Client) -> None:
-        """Every message that was answered is there once, and each batch in a row; nothing else is."""
-        for thread, batches in self.acknowledged.items():
-            stored = contents(client, thread)
-            assert sorted(stored) == sorted(text for batch in batches for text in batch)
-            for batch in batches:
-                start = stored.index(batch[0])
-                assert stored[start : start + len(batch)] == batch
-
-    def _next_batch(self) -> tuple[str, list[Json]]:
-        thread = f"{self.name}-{self._count // 40 % 3}"
-        batch = []
-        for _ in range(BATCH):
-            self._count += 1
-            text = f"{self.name} says {self._count}"
-            batch.append(message(text, self._count, message_id=f"{self.name}-{self._count}"))
-        return thread, batch
+    def _last_look(self, life: Life) -> None:
+        server = ArmedServer(life.home, self.settings)
+        server.arm("")
+        with server:
+            life.check(server)
+            life.threads_hold(server.client, list(life.said))
+            forgotten = server.operate("verify", forgotten=True)
+            assert forgotten["ok"], forgotten
+            generations = [path for path in (life.home / "index").iterdir() if path.is_dir()]
+            assert len(generations) == 1, generations
 
 
 @pytest.fixture(scope="module")
-def home_for_points(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """One home over all fail points: starts are cheap, and damage done at one point would show at the next."""
-    home = tmp_path_factory.mktemp("points") / "home"
-    yield home
-    with Server(home, QUICK) as server:
+def settings(running: MortalModel) -> dict[str, str]:
+    return {
+        **with_server(running.base_url),
+        "RECOLLECT_LLM__BASE_URL": running.base_url,
+        "RECOLLECT_LLM__MODEL": "stand-in",
+        "RECOLLECT_TRANSCRIPT_DELAY_MS": "0",
+        "RECOLLECT_STRATEGIES__PROFILE__IDLE_SECONDS": "0.2",
+    }
+
+
+@pytest.fixture(scope="module")
+def template(tmp_path_factory: pytest.TempPathFactory, settings: dict[str, str]) -> Life:
+    """A home with some of everything."""
+    life = Life(tmp_path_factory.mktemp("template") / "home", random.Random(0))
+    server = ArmedServer(life.home, settings)
+    server.arm("")
+    with server:
+        for _ in range(3):
+            life.extract(server)
+            drained(server.client)
+            life.write(server)
+            life.number += 1
         drained(server.client)
-        covered(server.client)
-        verified(server)
+        life.check(server)
+        assert server.stop() == 0
+    return life
 
 
-@pytest.mark.parametrize("point", BY_SERVER)
-def test_kills_at_this_step_lose_and_double_nothing(home_for_points: Path, point: str) -> None:
-    writer = Writer(point)
-    forgotten: list[str] = []
-
-    def use_all_of_the_pipeline(server: Server) -> None:
-        for number in range(40):
-            if not writer.write(server.client):
-                break
-            if number % 3 == 2:
-                flush_all(server.client, writer)
-            if "forget" in point:
-                forget_one(server.client, f"{point}-soon-gone-{len(forgotten)}", forgotten)
-
-    for spec in (point, f"{point}:3"):
-        settings = {**QUICK, "RECOLLECT_FAIL_POINT": spec}
-        assert used_until_killed(home_for_points, settings, use_all_of_the_pipeline) == SIGKILLED, spec
-    with Server(home_for_points, QUICK) as server:
-        writer.settle(server.client)
-        flush_all(server.client, writer)
-        drained(server.client)
-        writer.finds_all(server.client)
-        covered(server.client)
-        assert [name for name in forgotten if exists(server.client, name)] == []
+@pytest.mark.parametrize("work", WORK)
+@pytest.mark.parametrize(
+    "kills",
+    [
+        pytest.param(3, id="some", marks=pytest.mark.timeout(600)),
+        pytest.param(None, id="all", marks=[pytest.mark.long, pytest.mark.timeout(7200)]),
+    ],
+)
+def test_kills_lose_double_and_mix_up_nothing(
+    work: str,
+    kills: int | None,
+    template: Life,
+    settings: dict[str, str],
+    tmp_path: Path,
+    request: pytest.FixtureRequest,
+) -> None:
+    number = kills or request.config.getoption("kills") // len(WORK)
+    hunt = Hunt(work, template, tmp_path, settings, random.Random(f"{work} {number}"))
+    hunt.run(number)
+    for step, row in sorted(hunt.rows.items()):
+        told = [f"{work}: {step}", *(str(row[each]) for each in KILL_HEADINGS[1:])]
+        request.node.user_properties.append((KILLS, told))
+    assert not hunt.broken, "\n".join(hunt.broken)
+    assert hunt.kills == number, f"not reached: {hunt.missed}"
 
 
 def test_a_message_whose_answer_broke_off_in_a_kill_is_stored_once_when_it_is_sent_again(
@@ -176,28 +262,10 @@ def test_a_message_whose_answer_broke_off_in_a_kill_is_stored_once_when_it_is_se
         covered(server.client)
 
 
-def forget_one(client: httpx2.Client, thread: str, forgotten: list[str]) -> None:
-    """Add a thread, delete it, and note it as soon as that was answered."""
-    add(client, thread, [message("soon gone")])
-    client.delete(thread_path(thread)).raise_for_status()
-    forgotten.append(thread)
-
-
-def exists(client: httpx2.Client, thread: str) -> bool:
-    """In the journal; what the vault holds beyond it is noted by `verify` at the end."""
-    return client.get(thread_path(thread)).status_code == 200
-
-
-def flush_all(client: httpx2.Client, writer: Writer) -> None:
-    for thread in writer.acknowledged:
-        body = {"session_id": thread, "timeout": 60}
-        assert client.post("/api/v1/memory/flush", json=body).raise_for_status().json()["status"] == "done"
-
-
 @pytest.fixture(scope="module")
-def template(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
+def stopped(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
     """A stopped home with flushed and unflushed messages, and its digest."""
-    home = tmp_path_factory.mktemp("template") / "home"
+    home = tmp_path_factory.mktemp("stopped") / "home"
     with Server(home, QUICK) as server:
         for number in range(4):
             add(server.client, f"t{number}", [message(f"text {number} {n}", n) for n in range(5)])
@@ -209,12 +277,12 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
 
 
 @pytest.fixture
-def filled_home(template: tuple[Path, str], tmp_path: Path) -> tuple[Path, str]:
-    shutil.copytree(template[0], tmp_path / "home")
-    return tmp_path / "home", template[1]
+def filled_home(stopped: tuple[Path, str], tmp_path: Path) -> tuple[Path, str]:
+    shutil.copytree(stopped[0], tmp_path / "home")
+    return tmp_path / "home", stopped[1]
 
 
-@pytest.mark.parametrize("point", [name for name in BY_COMMAND if name.startswith("rebuild.")])
+@pytest.mark.parametrize("point", [name for name in FAIL_POINTS if name.startswith("rebuild.")])
 def test_a_rebuild_that_is_killed_can_be_run_again_and_its_home_serves_all_it_held(
     filled_home: tuple[Path, str], tmp_path: Path, point: str
 ) -> None:
@@ -227,7 +295,7 @@ def test_a_rebuild_that_is_killed_can_be_run_again_and_its_home_serves_all_it_he
     assert rebuilt["verification"]["coverage"]["default"]["digest"] == digest
 
 
-@pytest.mark.parametrize("point", [name for name in BY_COMMAND if name.startswith("restore.")])
+@pytest.mark.parametrize("point", [name for name in FAIL_POINTS if name.startswith("restore.")])
 def test_a_restore_that_is_killed_can_be_run_again(
     filled_home: tuple[Path, str], tmp_path: Path, point: str
 ) -> None:

@@ -113,6 +113,8 @@ class Figures:
         assert (self.lost, self.leaked, self.duplicated) == (0, 0, 0), self.row("lost, leaked, duplicated")
 
 
+KILLS = "kills"
+KILL_HEADINGS = ("work: step", "kills", "lost", "doubled", "unequal", "edits lost", "not forgotten")
 STRESS = "stress"
 """The table of these rows."""
 HEADINGS = ("test", "requests", "kills", "faults", "lost", "leaked", "duplicated", "p50 ms", "p95 ms")

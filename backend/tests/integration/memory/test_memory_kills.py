@@ -39,7 +39,6 @@ STEPS = (
 )
 TIMES = (1, 2)
 """At its n-th time in each start: the first kill comes early, the later ones ever deeper into the work."""
-TIMES_IN_THE_LONG_RUN = (1, 2, 3, 4, 5, 7, 9, 12, 15, 20, 26, 34, 45, 60, 80, 110, 150, 200, 270)
 SETTINGS = {
     **QUICK,
     "RECOLLECT_MEMORIZE__PAUSE_SECONDS": "30",
@@ -149,14 +148,4 @@ def test_by_a_model_kills_at_this_step_change_no_byte(
     tmp_path: Path, step: str, model: MortalModel, by_model: Path
 ) -> None:
     assert killed_again_and_again(tmp_path / "home", model, step, TIMES) > 0, f"{step} was never reached"
-    assert_same(tmp_path / "home", by_model)
-
-
-@pytest.mark.long
-@pytest.mark.timeout(1800)
-@pytest.mark.parametrize("step", STEPS)
-def test_by_a_model_kills_at_every_time_of_this_step_change_no_byte(
-    tmp_path: Path, step: str, model: MortalModel, by_model: Path
-) -> None:
-    assert killed_again_and_again(tmp_path / "home", model, step, TIMES_IN_THE_LONG_RUN) > 0
     assert_same(tmp_path / "home", by_model)
