@@ -8,12 +8,14 @@ PYTHON_FILES := backend scripts examples
 IN_PARALLEL := -n 3 --dist loadfile --no-loadscope-reorder
 
 KILLS ?= 2000
+JOURNAL_TESTS := cell_store chat_store coverage_store entry_store forgetting_store history_matching_store index_ledger \
+	journal_builder preset_store thread_forgetting thread_store transcript_store
 
 .DEFAULT_GOAL := help
-.PHONY: help serve test test-all integration stress long lint format bench clients wheel openapi screenshots installed installed-dev
+.PHONY: help serve test test-all test-postgres integration stress long lint format bench clients wheel openapi screenshots installed installed-dev
 
 help: ## this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 serve: installed ## install what is needed and start the server; it prints its address
 	@$(BIN)/recollect setup >&2 || echo "serve: starting without a model that could not be fetched; 'recollect setup' tries again" >&2
@@ -24,6 +26,9 @@ test: installed-dev ## the quick suite: ten minutes on two cores
 
 test-all: installed-dev ## every test but the long ones: about 21 minutes
 	cd backend && $(BIN)/pytest $(IN_PARALLEL) tests
+
+test-postgres: installed-dev ## the journal's stores on a PostgreSQL 15 of their own, where Debian's is installed
+	cd backend && $(BIN)/pytest --journal=postgres $(JOURNAL_TESTS:%=tests/contract/test_%.py)
 
 integration: installed-dev ## the tests that run against real files, databases and processes
 	cd backend && $(BIN)/pytest tests/integration tests/contract

@@ -91,10 +91,18 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         metavar="FOLDER",
         help="where the plot of the soak goes; else into its temporary folder",
     )
+    group.addoption(
+        "--journal", choices=("sqlite", "postgres"), default="sqlite", help="what the stores run on"
+    )
 
 
 def pytest_configure(config: pytest.Config) -> None:
     hypothesis.settings.load_profile("quick" if config.getoption("quick") else "all")
+    if config.getoption("journal") == "postgres":
+        from tests.contract import journals, postgres
+
+        config.add_cleanup(postgres.start())
+        journals.CONNECTOR = postgres.PostgresConnector
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

@@ -1,6 +1,8 @@
 """The seam between the journal and its database: a connection runs SQL in a transaction, and rows come back.
 
-SQL above it is written once, in what SQLite and PostgreSQL both know. Parameters are `?` or `:name`.
+SQL above it is written once, in what SQLite and PostgreSQL both know. Parameters are `?` or `:name`. Whoever connects
+another database gives it the functions of SQLite that are used: json_each, json_extract, json_array, json_array_length,
+json_group_array, instr, casefold, and min and max of two numbers; `INDEXED BY` is a hint. `make test-postgres` tries it.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence

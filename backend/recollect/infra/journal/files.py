@@ -124,7 +124,7 @@ class SqlTranscriptStore(SqlVaultFiles):
         thread: ThreadRef,
         first: int,
         last: int | None = None,
-        limit: int = -1,
+        limit: int = 2**62,
     ) -> list[PlacedTurn]:
         """Turns that are final and have only final ones before them, by their places, `first` and `last` included."""
         found = connection.all(

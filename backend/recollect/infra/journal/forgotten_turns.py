@@ -37,7 +37,7 @@ from recollect.infra.journal.webhooks import announce_of_user
 _word = re.compile(r"\w+")
 _ideographs = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]{2,}")
 
-IS_SAID = "SELECT 1 FROM turns WHERE thread_pk = ? AND instr(lower(content), ?) LIMIT 1"
+IS_SAID = "SELECT 1 FROM turns WHERE thread_pk = ? AND instr(lower(content), ?) > 0 LIMIT 1"
 
 FIRST_EXCHANGE = """
 SELECT u.position, a.position FROM turns u JOIN turns a ON a.thread_pk = u.thread_pk AND a.position > u.position

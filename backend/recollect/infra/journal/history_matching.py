@@ -191,7 +191,7 @@ SELECT 1 {_IS_BEHIND} AND NOT (
             AND t.parent_id IS NULL AND t.status IN ('queued', 'streaming'))
     AND EXISTS (SELECT 1 FROM chains c WHERE c.thread_pk = h.pk AND c.position = h.chained)
     AND NOT EXISTS (
-        SELECT 1 FROM chains c WHERE c.thread_pk = h.pk AND c.position = h.chained AND instr(:chains, c.chain)))"""
+        SELECT 1 FROM chains c WHERE c.thread_pk = h.pk AND c.position = h.chained AND instr(:chains, c.chain) > 0))"""
 
 
 # One probe of the index for each digest, however many threads have it.

@@ -19,18 +19,20 @@ _LAST_FINAL = """coalesce((
     SELECT min(position) - 1 FROM turns WHERE thread_pk = t.pk AND status IN ('queued', 'streaming')
 ), t.last_number)"""
 
+_IS_STALE = """p.thread_pk IS NOT NULL AND p.words_to > 0
+    AND (p.header_revision != t.header_revision OR p.revision != t.revision)"""
+
 _PROGRESS = f"""
 SELECT t.pk, t.header_revision, t.revision, {_LAST_FINAL} AS last_position,
     coalesce(p.words_to, 0) AS words_to, coalesce(p.vectors_to, 0) AS vectors_to,
     coalesce(p.refused, 0) AS refused,
-    p.thread_pk IS NOT NULL AND p.words_to > 0
-        AND (p.header_revision != t.header_revision OR p.revision != t.revision) AS is_stale,
+    {_IS_STALE} AS is_stale,
     {_columns}
 FROM threads t LEFT JOIN index_progress p ON p.thread_pk = t.pk AND p.generation = :generation
 WHERE t.incognito = 0"""
 
 _BEHIND = f"""{_PROGRESS} AND t.pk > :after AND (
-    t.last_number > coalesce(p.words_to, 0) OR p.vectors_to < p.words_to OR is_stale
+    t.last_number > coalesce(p.words_to, 0) OR p.vectors_to < p.words_to OR ({_IS_STALE})
 ) ORDER BY t.pk LIMIT :limit"""
 
 # The number of a thread that was deleted can be another's by now.
