@@ -16,6 +16,7 @@ from pathlib import Path
 import servers
 from doors import measure_doors, measure_gateway
 from driving import Server
+from memory_cost import measure_memory_cost
 from remembering import measure_remembering
 from reporting import Row, paired_row, progress, row, show
 from searching import measure_memory, measure_search, measure_soak
@@ -179,7 +180,15 @@ def main() -> int:
     )
     parser.add_argument("--quick", action="store_true", help="a tenth of the messages, fewer rounds")
     parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
-    parser.add_argument("--only", choices=MEASURES, help="measure only this")
+    parser.add_argument("--only", choices=[*MEASURES, "cost"], help="measure only this")
+    parser.add_argument(
+        "--conversations",
+        type=Path,
+        nargs="+",
+        default=[],
+        metavar="FILE",
+        help="of which memories are made to count what they cost, as recall.py reads them; without it that is left out",
+    )
     arguments = parser.parse_args()
     rows: list[Row] = []
     with tempfile.TemporaryDirectory(prefix="recollect-bench-") as name:
@@ -187,6 +196,8 @@ def main() -> int:
         for what, measure in MEASURES.items():
             if arguments.only in (None, what):
                 rows += measure(folder, arguments.quick)
+        if arguments.only in (None, "cost"):
+            rows += measure_memory_cost(folder, arguments.conversations, 1 if arguments.quick else None)
     print(json.dumps(rows, indent=2)) if arguments.json else show(rows)
     return 0 if all(item["holds"] is not False for item in rows) else 1
 
