@@ -237,46 +237,34 @@ class Assembly:
         self.verifier = Verifier(*stores, self.vault, self.transcriber, index_problems=self._derived_problems)
         self.index_notes = IndexNotes(self.notes, self.skill_files, self.vault)
         self.people_files = PeopleFiles(self.people, self.vault, self.transcriber.reports)
-        self.memory_locks = OwnerLocks()
+        self.memory_locks = locks = OwnerLocks()
+        reports, changed = self.transcriber.reports, self.index_notes.changed
         taker = EntryTaker(
             self.entry_file_store,
             self.entry_store,
             self.vault,
-            self.transcriber.reports,
-            self.clock,
+            reports,
+            clock,
             self._after_a_person,
-            self.memory_locks,
+            locks,
         )
         self.entry_files = EntryFiles(
-            self.entry_file_store,
-            self.vault,
-            self.transcriber.reports,
-            taker,
-            self.notes,
-            self._entry_files_changed,
+            self.entry_file_store, self.vault, reports, taker, self.notes, self._entry_files_changed
         )
         self.entries = Entries(
-            self.entry_store,
-            self.THREADS,
-            self.transcripts,
-            self.clock,
-            self._after_a_person,
-            self.memory_locks,
+            self.entry_store, self.THREADS, self.transcripts, clock, self._after_a_person, locks
         )
         self.reprocessor = Reprocessor(
             self.THREADS, self.cell_texts, self.model_answers, self.entry_store, self.tuning
         )
-        locks, changed = self.memory_locks, self.index_notes.changed
-        self.shelf = SkillShelf(
-            self.vault, self.skill_files, self.transcriber.reports, self.fail_points, locks, changed
-        )
+        self.shelf = SkillShelf(self.vault, self.skill_files, reports, self.fail_points, locks, changed)
         skill_deletions, forget_words = SkillDeletions(self.entry_store), self.forgetting.queue_overwriting
         self.watcher = VaultWatcher(settings.vault_path)
         self.vault_sweep = VaultSweep(
             self.notes,
             self.vault,
             self.watcher,
-            self.transcriber.reports,
+            reports,
             clock=clock,
             sweep_seconds=settings.vault.sweep_seconds,
             on_notes_changed=self._notes_changed,

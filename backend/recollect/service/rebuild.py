@@ -267,9 +267,8 @@ async def rebuild_people(
 ) -> None:
     """Read every preset and all preferences into an empty journal. Of two with one name a `known` file counts."""
     listed, _ = await without_copies(people, await vault.list_files(), ours=is_own_name)
-    for path in sorted(
-        filter(is_people_file, listed), key=lambda path: (path not in known, copies_last(path))
-    ):
+    files = sorted(filter(is_people_file, listed), key=lambda path: (path not in known, copies_last(path)))
+    for path in files:
         text = await vault.read(path) or ""
         try:
             if await people.is_deleted(path, *text_digests(text)):

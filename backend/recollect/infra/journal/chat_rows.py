@@ -78,7 +78,6 @@ SELECT coalesce(json_group_array(json_array({_ON_PATH})), '[]') FROM (
     ORDER BY t.position DESC LIMIT :limit) newest"""
 """A single row of JSON: each row that is read costs a thread switch."""
 
-
 _FORGOTTEN = "the thread was forgotten while it was answered"
 _LONGEST_PATH = 5_000
 """No chain of tool calls is longer."""
