@@ -148,7 +148,8 @@ class FileSync:
         is_old: bool = False,
     ) -> None:
         rendered = await self.render(file, found, is_old=is_old)
-        ours = file.digests if found is None else frozenset([found.digest])
+        # What comes back meanwhile, as git moves files, was not rendered from: it may hold a person's words.
+        ours = frozenset() if found is None else frozenset([found.digest])
         if rendered.text is not None:
             if await self.put(file, rendered.text, ours, rendered.parts, over_theirs=over_theirs) is not None:
                 raise Unfinished

@@ -3,6 +3,7 @@
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -174,6 +175,30 @@ async def test_a_person_who_edits_what_was_written_before_we_died_loses_nothing(
     await house.work(SETTLED)
     assert sorted(await house.texts()) == ["Ann likes number 1.", "Ann loves two."]
     assert [past.actor for past in await house.entries.history("default", "fa-1")] == []
+    assert await house.is_sound()
+
+
+async def test_a_file_that_is_moved_away_and_back_while_it_is_written_keeps_what_a_person_wrote_beside(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As git does, or an editor that saves by renaming: the text that is back is one that the journal knows."""
+    await house.put(fact(1))
+    await house.save(TODAY, house.read(TODAY) + "\nA word of mine.\n", wait=SETTLED)
+    await house.put(fact(2), work=False)
+    away = house.read(TODAY)
+    del house.vault.files[TODAY]
+    announce = house.store.announce
+
+    async def back_meanwhile(*announced: Any) -> None:
+        await announce(*announced)
+        house.vault.files.setdefault(TODAY, away)
+
+    monkeypatch.setattr(house.store, "announce", back_meanwhile)
+    await house.work()
+    await house.work(SETTLED)
+    assert "A word of mine." in house.read(TODAY)
+    assert "Ann likes number 2." in house.read(TODAY)
+    assert list(house.vault.files) == [TODAY]
     assert await house.is_sound()
 
 
