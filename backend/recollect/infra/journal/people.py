@@ -40,6 +40,11 @@ CHANGE = "UPDATE people SET value_json = ? WHERE space = ? AND kind = ? AND key 
 HELD = "SELECT space, kind, key, value_json FROM people WHERE path = ? AND value_json IS NOT NULL"
 
 
+WAITING = """
+SELECT 1 FROM people p JOIN vault_files f ON f.path = p.path
+WHERE p.space = ? AND p.kind = ? AND p.key = ? AND p.path != ? AND f.written != f.revision"""
+
+
 class SqlPresetStore(SqlVaultFiles):
     """Reading costs one indexed read. A change is durable, with the job that writes its file, when it returns."""
 
@@ -171,11 +176,17 @@ class SqlPresetStore(SqlVaultFiles):
         )
         return str(found[0]["path"]) if found else None
 
-    async def apply_file(self, path: str, holds: Holds, digest: str) -> None:
-        """What a person wrote is in force, and their file holds it. A preset that had this file before is renamed."""
+    async def apply_file(self, path: str, holds: Holds, digest: str, *, revision: int | None = None) -> bool:
+        """What a person wrote is in force, and their file holds it. A preset that had this file before is renamed.
+
+        False, changing nothing, where the file is not at this `revision` (0: not known), or the one that the preset
+        had before has a change to be written.
+        """
         who = (holds.space, _kind(holds), _key(holds))
 
-        def apply_file(connection: Connection) -> None:
+        def apply_file(connection: Connection) -> bool:
+            if revision is not None and _has_changed(connection, path, holds, revision):
+                return False
             connection.run(
                 "DELETE FROM people WHERE path = ? AND (space, kind, key) != (?, ?, ?)", (path, *who)
             )
@@ -187,8 +198,9 @@ class SqlPresetStore(SqlVaultFiles):
                 )
             import_version(connection, PEOPLE, path, holds.space, _folder(path), digest)
             settle(connection, path)
+            return True
 
-        await self._write(apply_file)
+        return await self._write(apply_file)
 
     async def let_go(self, path: str) -> bool:
         """Drop what a file held that a person removed. False while a newer version waits to be written."""
@@ -246,6 +258,13 @@ def _touch(connection: Connection, space: str, path: str, now: int) -> None:
     """What a file should hold changed: it is written by a job."""
     touch(connection, PEOPLE, path, space, _folder(path), 1)
     queue_jobs(connection, [file_job(PEOPLE, space, path, now)], now)
+
+
+def _has_changed(connection: Connection, path: str, holds: Holds, revision: int) -> bool:
+    row = connection.one("SELECT revision FROM vault_files WHERE path = ?", (path,))
+    if revision != (0 if row is None else row[0]):
+        return True
+    return connection.one(WAITING, (holds.space, _kind(holds), _key(holds), path)) is not None
 
 
 def _folder(path: str) -> str:

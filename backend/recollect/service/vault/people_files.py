@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field
 
+from recollect.domain.job import Unfinished
 from recollect.domain.paths import is_people_file
 from recollect.domain.people import (
     PEOPLE_BYTES,
@@ -78,7 +79,9 @@ class PeopleFiles(FileSync):
             self._not_applied[path] = found.digest, said
             return False
         self._not_applied.pop(path, None)
-        await self.store.apply_file(path, holds, found.digest)
+        revision = 0 if file is None else file.revision
+        if not await self.store.apply_file(path, holds, found.digest, revision=revision):
+            raise Unfinished  # It was changed through the API meanwhile.
         self.reports.tell(path, "was written by hand and is in force")
         return True
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from recollect.domain.identity import text_digest
-from recollect.domain.job import PEOPLE
+from recollect.domain.job import PEOPLE, Unfinished
 from recollect.domain.people import (
     PEOPLE_BYTES,
     Preferences,
@@ -91,6 +91,39 @@ async def test_instructions_edited_by_hand_are_in_force_and_the_file_stays_as_it
     await house.save(PATH, saved)
     assert await house.instructions() == "Answer like a corsair."
     assert house.vault.files == {PATH: saved}
+
+
+async def test_a_change_made_while_an_edit_is_imported_is_not_lost(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await house.put()
+    apply_file, late = house.people.apply_file, [replace(PIRATE, instructions="Said through the API.")]
+
+    async def after_the_api(*applied: Any, **revision: Any) -> bool:
+        if late:
+            await house.put(late.pop(), work=False)
+        return await apply_file(*applied, **revision)
+
+    monkeypatch.setattr(house.people, "apply_file", after_the_api)
+    theirs = render_preset(PIRATE).replace("like a pirate", "like a corsair")
+    await house.save(PATH, theirs)
+    await house.work()
+    assert await house.instructions() == "Said through the API."
+    assert house.vault.files[PATH] == render_preset(replace(PIRATE, instructions="Said through the API."))
+    assert house.conflicts == [theirs]
+
+
+async def test_a_file_renamed_while_its_preset_is_changed_does_not_bring_the_old_words_back(
+    house: House,
+) -> None:
+    await house.put()
+    await house.put(replace(PIRATE, instructions="Said through the API."), work=False)
+    house.vault.files["default/presets/mine.md"] = house.vault.files.pop(PATH)
+    with pytest.raises(Unfinished):
+        await house.files.settle("default/presets/mine.md")
+    await house.work()
+    assert await house.instructions() == "Said through the API."
+    assert "Said through the API." in house.vault.files[PATH]
 
 
 async def test_our_own_writing_is_no_hand_edit(house: House) -> None:
