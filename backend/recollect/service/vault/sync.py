@@ -205,9 +205,16 @@ class FileSync:
 
     async def see_edits(self, path: str, file: KnownFile | None, found: VaultFile) -> None:
         """A person changed the file, or an old copy is in its place: it is settled by a job."""
-        if await self.store.is_old_copy(path, *found.digests):
+        if await self.store.is_old_copy(path, *found.digests) and await self._is_there_still(path, found):
             self.reports.see_old_copy()
         await self.store.queue(path)
+
+    async def _is_there_still(self, path: str, found: VaultFile) -> bool:
+        """False where a version of ours was replaced by the next one while it was looked at."""
+        if not self._is_foreign(await self.store.file(path), found):
+            return False
+        seen = await self.vault.look(path, self.limit)
+        return seen is not None and seen.digest == found.digest
 
     async def let_go(self, paths: Iterable[str]) -> None:
         """A person removed, moved or emptied these files."""

@@ -43,6 +43,30 @@ async def test_an_edit_that_the_watcher_saw_is_a_revision(house: House) -> None:
     assert await house.is_sound()
 
 
+async def test_a_version_of_ours_that_is_replaced_while_it_is_looked_at_is_no_old_copy(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await house.talk("t1")
+    look = house.vault.look
+
+    async def between_two_messages(path: str, limit: int | None = None) -> VaultFile | None:
+        monkeypatch.setattr(house.vault, "look", look)
+        await _say(house, "one")
+        found = await look(path, limit)
+        await _say(house, "two")
+        return found
+
+    monkeypatch.setattr(house.vault, "look", between_two_messages)
+    await house.see(part_of("t1"))
+    assert not house.reports.goes_back()  # Else what a person removes next would be restored.
+    assert await house.is_sound()
+
+
+async def _say(house: House, words: str) -> None:
+    await house.journal.threads.append(Append("default", "t1", [NewTurn("user", words, START, "ann")]))
+    await house.work()
+
+
 @pytest.mark.parametrize("found_by", ["sweep", "catch_up"])
 async def test_an_edit_that_the_watcher_missed_is_found(house: House, found_by: str) -> None:
     await house.talk("t1", "t2")
