@@ -163,6 +163,15 @@ async def test_a_title_that_has_changed_meanwhile_is_not_replaced(journal: Journ
     assert await journal.threads.get_thread("t1") == ANNS
 
 
+@pytest.mark.parametrize(("old", "now"), [(None, ""), ("", None)])
+async def test_a_title_that_was_emptied_is_not_one_that_was_never_given(
+    journal: Journal, old: str | None, now: str | None
+) -> None:
+    await journal.threads.create_thread(replace(ANNS, title=now))
+    assert not await journal.threads.replace_title(ANNS.ref, old, "Porto")
+    assert await journal.threads.get_thread("t1") == replace(ANNS, title=now)
+
+
 async def test_a_thread_that_is_not_there_cannot_be_changed(journal: Journal) -> None:
     with pytest.raises(NotFound):
         await journal.update("t1", {"title": "x"})

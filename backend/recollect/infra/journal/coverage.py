@@ -2,7 +2,6 @@
 
 import hashlib
 from collections.abc import Callable
-from itertools import groupby
 from typing import Any
 
 from recollect.domain.identity import key_within_user, thread_key, turn_digest, turn_id
@@ -58,11 +57,11 @@ WHERE t.skip_reason IS NULL AND t.thread_pk IN (SELECT pk FROM threads WHERE {SC
     AND NOT EXISTS (SELECT 1 FROM memcell_turns m WHERE m.turn_pk = t.pk)
 ORDER BY h.thread_id, h.user_id, t.position LIMIT {_LISTED}"""
 
-DIGESTS = f"""
-SELECT h.space, h.user_id, h.thread_id, t.digest FROM (
-    SELECT * FROM threads WHERE {SCOPE} AND (thread_id, user_id) > (:after, :of)
-    ORDER BY thread_id, user_id LIMIT {_THREADS_AT_ONCE}
-) h LEFT JOIN turns t ON t.thread_pk = h.pk ORDER BY h.thread_id, h.user_id, t.position"""
+SCOPED_THREADS = f"""
+SELECT pk, space, user_id, thread_id FROM threads WHERE {SCOPE} AND (thread_id, user_id) > (:after, :of)
+ORDER BY thread_id, user_id LIMIT {_THREADS_AT_ONCE}"""
+
+DIGESTS = "SELECT digest FROM turns WHERE thread_pk = ? ORDER BY position"
 
 
 FORGOTTEN = """
@@ -157,15 +156,14 @@ def _forgotten(connection: Connection, scope: dict[str, Any]) -> int:
 def _digest(connection: Connection, scope: dict[str, Any]) -> str:
     digest = hashlib.sha256()
     last = {"after": "", "of": ""}
-    while True:
-        threads = 0
-        for thread, found in groupby(connection.all(DIGESTS, {**scope, **last}), _thread):
-            threads += 1
-            last = {"after": thread.thread_id, "of": thread.user_id}
-            if digests := "".join(row["digest"].hex().upper() for row in found if row["digest"]):
-                digest.update(f"{thread_key(thread)}:{digests}\n".encode())
-        if threads < _THREADS_AT_ONCE:
-            return digest.hexdigest()
+    while page := connection.all(SCOPED_THREADS, {**scope, **last}):
+        for row in page:
+            # Thread by thread: the digests of many would all be in memory at once.
+            found = connection.all(DIGESTS, (row["pk"],))
+            if digests := b"".join(each for (each,) in found if each).hex().upper():
+                digest.update(f"{thread_key(_thread(row))}:{digests}\n".encode())
+        last = {"after": page[-1]["thread_id"], "of": page[-1]["user_id"]}
+    return digest.hexdigest()
 
 
 def _thread(row: Row) -> ThreadRef:

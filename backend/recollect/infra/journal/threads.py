@@ -305,8 +305,8 @@ class SqlThreadStore(QueueingStore):
         def replace(connection: Connection) -> tuple[bool, int | None]:
             changed = connection.one(
                 "UPDATE threads SET title = ?, header_revision = header_revision + 1"
-                f" WHERE {IS_THREAD} AND coalesce(title, '') = coalesce(?, '') RETURNING incognito",
-                (new, *thread, old),
+                f" WHERE {IS_THREAD} AND (title = ? OR (title IS NULL AND ? = 1)) RETURNING incognito",
+                (new, *thread, old, int(old is None)),
             )
             if changed is None:
                 return False, None
