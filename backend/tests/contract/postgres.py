@@ -90,8 +90,9 @@ def translated(sql: str) -> str:
 
 
 class PostgresConnection:
-    def __init__(self, driver: psycopg.Connection[Any]) -> None:
+    def __init__(self, driver: psycopg.Connection[Any], kept: dict[str, Any]) -> None:
         self.driver = driver
+        self.kept = kept
 
     def run(self, sql: str, parameters: Parameters = (), /) -> int:
         return self._cursor(sql, parameters).rowcount
@@ -127,6 +128,7 @@ class PostgresConnector:
         self._writer: psycopg.Connection[Any] | None = None
         self._reader: psycopg.Connection[Any] | None = None
         self._threads: list[ThreadPoolExecutor] = []
+        self._kept: tuple[dict[str, Any], dict[str, Any]] = ({}, {})
         self.groups = 0
         self.operations = 0
 
@@ -176,7 +178,7 @@ class PostgresConnector:
             with driver.transaction():
                 return operation(connection)
 
-        connection: Connection = PostgresConnection(driver)
+        connection: Connection = PostgresConnection(driver, self._kept[thread])
         return await asyncio.get_running_loop().run_in_executor(self._threads[thread], run)
 
     def _connected(self) -> psycopg.Connection[Any]:

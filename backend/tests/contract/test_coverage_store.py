@@ -13,6 +13,11 @@ from recollect.domain.job import JobSpec
 from recollect.domain.model import Append, NewTurn, ThreadRef
 from recollect.domain.strategy import STRATEGY
 from recollect.errors import RecollectError
+from recollect.infra.journal import forgotten_proof
+from recollect.infra.journal.connection import SqliteConnection
+from recollect.infra.journal.connector import Parameters, Row
+from recollect.infra.journal.forgotten_proof import SqlForgottenProof
+from recollect.infra.journal.sqlite import SqliteConnector
 from tests.contract.journals import Journal, cell_of, said
 from tests.fakes import START
 
@@ -93,6 +98,42 @@ async def test_the_digest_differs_for_other_words_order_or_thread(journal: Journ
         await journal.threads.append(Append(f"s{space}", "t1", turns))
         digests.add((await journal.coverage.coverage(space=f"s{space}")).digest)
     assert len(digests) >= 5
+
+
+async def test_no_statement_gives_the_turns_of_many_threads(
+    journal: Journal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(8):
+        await journal.add(f"t{number}", "a", "b", "c", "d")
+    proof = SqlForgottenProof(journal.database)
+    tombstones = await proof.tombstones()
+    given: list[int] = []
+    every = SqliteConnection.all
+
+    def counted(connection: SqliteConnection, sql: str, parameters: Parameters = ()) -> list[Row]:
+        found = every(connection, sql, parameters)
+        given.append(len(found))
+        return found
+
+    monkeypatch.setattr(SqliteConnection, "all", counted)
+    monkeypatch.setattr(forgotten_proof, "TURNS_AT_ONCE", 5)
+    await journal.coverage.coverage(space="default")
+    looked = await proof.journal(tombstones)
+    assert (looked[0].what, looked[0].number) == ("turns", 32)
+    assert max(given, default=0) <= 8
+
+
+async def test_rows_that_name_what_is_gone_are_found(journal: Journal) -> None:
+    await journal.add("t1", "a", "b")
+    proof = SqlForgottenProof(journal.database)
+    tombstones = await proof.tombstones()
+    assert not [each for each in await proof.journal(tombstones) if each.found]
+    connector = journal.database.connector
+    if not isinstance(connector, SqliteConnector):
+        return  # It lets nobody write such a row.
+    await connector.outside_transaction(lambda connection: connection.run("PRAGMA foreign_keys = OFF"))
+    await journal.execute("UPDATE unprocessed_buffer SET turn_pk = 99 WHERE turn_pk = 1")
+    assert [each.what for each in await proof.journal(tombstones) if each.found] == ["buffered turns"]
 
 
 async def test_a_space_that_holds_anything_is_named_and_the_default_always(journal: Journal) -> None:

@@ -169,3 +169,14 @@ async def test_what_of_an_owners_notes_differs_from_the_index_is_told(books: Boo
     assert await books.ledger.notes_behind(G, ANN) == ([edited], [LISBON.path])
     await books.ledger.record_notes(G, ANN, [edited], [LISBON.path])
     assert await books.ledger.notes_behind(G, ANN) == ([], [])
+
+
+async def test_users_with_many_turns_that_are_not_indexed_are_told(books: Books) -> None:
+    await books.add("t1", "a", "b", "c")
+    await books.add("t2", "d", "e", user_id="bob")
+    await books.record("t1", 3, 1)
+    users = [("default", "ann"), ("default", "bob")]
+    assert await books.ledger.users_behind(G, users, 0, 2, by_meaning=False) == {("default", "bob")}
+    assert await books.ledger.users_behind(G, users, 0, 2, by_meaning=True) == set(users)
+    assert await books.ledger.users_behind(G, users, 0, 3, by_meaning=True) == set()
+    assert await books.ledger.users_behind(G, users[1:], 4, 2, by_meaning=True) == set()

@@ -14,11 +14,12 @@ from recollect.infra.journal.connector import Parameters, Row
 
 
 class SqliteConnection(sqlite3.Connection):
-    """Can hold what its transactions look up without a query."""
+    """One of the writer's, or of a reader's."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.row_factory = sqlite3.Row
+        self.kept: dict[str, Any] = {}
 
     def run(self, sql: str, parameters: Parameters = (), /) -> int:
         return self.execute(sql, parameters).rowcount

@@ -26,6 +26,9 @@ Parameters = dict[str, Any] | Sequence[Any] | Row
 class Connection(Protocol):
     """What an operation of the journal gets: all that it runs is one transaction."""
 
+    kept: dict[str, Any]
+    """What one transaction that writes leaves for the next ones to look up without a query."""
+
     def run(self, sql: str, parameters: Parameters = (), /) -> int:
         """Returns how many rows it changed."""
 

@@ -23,8 +23,11 @@ SELECT e.space, s.user_id, s.thread_id, s.turn, EXISTS (
     WHERE h.space = e.space AND h.user_id = s.user_id AND h.thread_id = s.thread_id) AS is_there
 FROM entry_sources s JOIN entries e ON e.pk = s.entry_pk"""
 
+TURNS_AT_ONCE = 5000
+
 TURNS = """
-SELECT h.space, h.user_id, h.thread_id, t.position, t.message_id FROM turns t JOIN threads h ON h.pk = t.thread_pk"""
+SELECT t.pk, h.space, h.user_id, h.thread_id, t.position, t.message_id FROM turns t JOIN threads h ON h.pk = t.thread_pk
+WHERE t.pk > ? ORDER BY t.pk LIMIT ?"""
 
 MEMBERS = """
 SELECT h.space, h.user_id, h.thread_id, c.turn_ids_json FROM memcell c JOIN threads h ON h.pk = c.thread_pk"""
@@ -93,9 +96,11 @@ def _journal(connection: Connection, tombstones: Tombstones) -> list[Looked]:
     return [
         _turns(connection, tombstones),
         _cells(connection, tombstones),
-        _keyed(connection, "buffered turns", "unprocessed_buffer"),
-        _keyed(connection, "receipts", "receipts"),
-        _keyed(connection, "requests for answers", "chat_requests"),
+        _keyed(connection, "buffered turns", "unprocessed_buffer", thread_pk="threads", turn_pk="turns"),
+        _keyed(
+            connection, "receipts", "receipts", thread_pk="threads", turn_pk="turns", memcell_pk="memcell"
+        ),
+        _keyed(connection, "requests for answers", "chat_requests", thread_pk="threads", answer_pk="turns"),
         _sources(connection, tombstones),
         _versions(connection, tombstones),
         _answers(connection),
@@ -107,20 +112,24 @@ def _journal(connection: Connection, tombstones: Tombstones) -> list[Looked]:
 def _turns(connection: Connection, tombstones: Tombstones) -> Looked:
     """By their places, and by their message ids: neither is ever used again."""
     said = set(map(tuple, connection.all("SELECT space, user_id, thread_key, message_key FROM tombstones")))
-    number = wrong = 0
-    for space, user_id, thread_id, place, message_id in connection.all(TURNS):
-        number += 1
-        key = key_within_user(space, thread_id)
-        if tombstones.of_thread(space, user_id, key):
-            is_said = (space, user_id, key, message_key(message_id)) in said
-            wrong += tombstones.holds(space, user_id, key, place) or is_said
+    number = wrong = after = 0
+    while page := connection.all(TURNS, (after, TURNS_AT_ONCE)):
+        number, after = number + len(page), page[-1]["pk"]
+        for _, space, user_id, thread_id, place, message_id in page:
+            key = key_within_user(space, thread_id)
+            if tombstones.of_thread(space, user_id, key):
+                is_said = (space, user_id, key, message_key(message_id)) in said
+                wrong += tombstones.holds(space, user_id, key, place) or is_said
     return Looked("turns", number, wrong)
 
 
-def _keyed(connection: Connection, what: str, table: str) -> Looked:
-    """Rows that name what they are about by its key."""
-    (number,) = connection.one(f"SELECT count(*) FROM {table}")
-    return Looked(what, number, len(connection.all(f"PRAGMA foreign_key_check({table})")))
+def _keyed(connection: Connection, what: str, table: str, **keys: str) -> Looked:
+    """Rows that name what they are about by its key: in each of these columns, one of that table."""
+    number, wrong = connection.one(f"SELECT count(*) FROM {table}")[0], 0
+    for column, whose in keys.items():
+        nowhere = f"r.{column} IS NOT NULL AND NOT EXISTS (SELECT 1 FROM {whose} w WHERE w.pk = r.{column})"
+        wrong += connection.one(f"SELECT count(*) FROM {table} r WHERE {nowhere}")[0]
+    return Looked(what, number, wrong)
 
 
 def _is_gone(tombstones: Tombstones, row: Row, turn_id: str) -> bool:

@@ -54,12 +54,12 @@ UPDATE index_progress SET vectors_to = min(:vectors_to, words_to), refused = max
 WHERE generation = :generation AND revision = :revision AND thread_pk = (SELECT pk FROM threads WHERE {_AS_SEEN})"""
 
 USERS_BEHIND = """
-SELECT t.space, t.user_id FROM json_each(:users) a
-CROSS JOIN threads t ON t.space = json_extract(a.value, '$[0]') AND t.user_id = json_extract(a.value, '$[1]') AND t.incognito = 0
+SELECT t.space, t.user_id FROM json_each(:users) a CROSS JOIN threads t
 LEFT JOIN index_progress p ON p.generation = :generation AND p.thread_pk = t.pk
 JOIN turns u ON u.thread_pk = t.pk AND u.pk > :since
     AND u.position > coalesce(CASE WHEN :by_meaning = 1 THEN p.vectors_to ELSE p.words_to END, 0)
-WHERE t.last_number > coalesce(CASE WHEN :by_meaning = 1 THEN p.vectors_to ELSE p.words_to END, 0)
+WHERE t.space = json_extract(a.value, '$[0]') AND t.user_id = json_extract(a.value, '$[1]') AND t.incognito = 0
+    AND t.last_number > coalesce(CASE WHEN :by_meaning = 1 THEN p.vectors_to ELSE p.words_to END, 0)
 GROUP BY t.space, t.user_id HAVING count(*) >= :limit"""
 
 # All that Python calls blank; SQLite's own idea of it is the space alone.

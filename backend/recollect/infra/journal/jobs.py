@@ -143,7 +143,7 @@ class SqlJobStore:
         `but_not` are the jobs that do run. Returns how many are queued again; and for those that went, because a
         twin of theirs waits already and does for both, that twin.
         """
-        running = ",".join(str(int(job_id)) for job_id in but_not)
+        running = ",".join(str(int(job_id)) for job_id in (0, *but_not))  # A list is never empty in SQL.
         lost = f"state = 'running' AND pk NOT IN ({running})"
         heirs = _leave_to_twins(connection, lost)
         connection.run(
@@ -339,7 +339,7 @@ def _leave_to_twins(connection: Connection, which: str) -> dict[int, int]:
     found = connection.all(
         # Few run and many may wait: those that run are looked at first.
         f"SELECT j.pk, q.pk, j.payload_json FROM (SELECT * FROM jobs WHERE {which}) j CROSS JOIN jobs q"
-        " ON q.lane = j.lane AND q.kind = j.kind AND q.dedupe = j.dedupe AND q.state = 'queued'"
+        " WHERE q.lane = j.lane AND q.kind = j.kind AND q.dedupe = j.dedupe AND q.state = 'queued'"
     )
     for job, twin, payload in found:
         connection.run("DELETE FROM jobs WHERE pk = ?", (job,))

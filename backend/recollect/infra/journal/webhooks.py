@@ -46,7 +46,7 @@ DELETE FROM webhook_deliveries WHERE webhook_id = :webhook_id AND pk <= (
 def load_webhooks(connection: Connection) -> None:
     """Keep all webhooks with the writer's connection: an event that nobody wants costs no query."""
     found = connection.all(f"SELECT {WEBHOOK_COLUMNS} FROM webhooks")
-    connection.webhooks = tuple(map(_webhook_of, found))  # type: ignore[attr-defined]
+    connection.kept["webhooks"] = tuple(map(_webhook_of, found))
 
 
 def announce(
@@ -170,7 +170,7 @@ def has_webhooks(connection: Connection) -> bool:
 
 
 def _webhooks(connection: Connection) -> tuple[Webhook, ...]:
-    found: tuple[Webhook, ...] = getattr(connection, "webhooks", ())
+    found: tuple[Webhook, ...] = connection.kept.get("webhooks", ())
     return found
 
 
