@@ -51,8 +51,12 @@ class Weights:
     """The same, where a person talks to an assistant."""
     date: float = 0.2
     """Said on a day, in a month or in a year that the query names."""
-    meant: float = 1.2
-    """Said on a day or in a week that the query means."""
+    meant: float = 0.8
+    """Said on a day or in a week that the query means, with a word of the query, or where nothing said then has one."""
+    meant_words: float = 1.2
+    """Added to that for the row that holds the most of the query's words, in part for the others."""
+    meant_alone: float = 0.5
+    """Said then, in other words than the query's."""
     speaker: float = 0.2
     """Said by the one whom the query names."""
     speaker_of_past: float = 0.5
@@ -129,7 +133,7 @@ def score(
     relevance = _relevance(corpus, view, query, vector, weights, asking)
     parts = {
         **relevance,
-        **_dates(corpus, view, query, weights),
+        **_dates(corpus, view, query, weights, relevance["words"]),
         **_circumstances(corpus, view, query, weights),
         **_precedence(corpus, view, query, weights),
     }
@@ -218,13 +222,18 @@ def _relevance(
     return parts
 
 
-def _dates(corpus: Corpus, view: View, query: Query, weights: Weights) -> dict[str, Floats]:
-    """When it was said, where the query names a time."""
+def _dates(corpus: Corpus, view: View, query: Query, weights: Weights, words: Floats) -> dict[str, Floats]:
+    """When it was said, where the query names a time; the more so, the more of the query's words it holds."""
     if not query.spans:
         return {}
     times = corpus.times[: view.size]
     on_date = np.float32(weights.date) * within(times, query.spans)
-    return {"date": np.maximum(on_date, np.float32(weights.meant) * within(times, _meant(query)))}
+    is_meant = within(times, _meant(query))
+    best = float((words * is_meant).max())
+    share = words / np.float32(best) if best else np.ones_like(words)
+    then = np.float32(weights.meant) + np.float32(weights.meant_words) * np.minimum(share, np.float32(1))
+    then = np.where(share > 0, then, np.float32(weights.meant_alone))
+    return {"date": np.maximum(on_date, then * is_meant)}
 
 
 def _asks_for_a_time_alone(corpus: Corpus, view: View, query: Query, words: Floats) -> bool:
