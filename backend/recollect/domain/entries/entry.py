@@ -250,6 +250,8 @@ class FiledEntry:
 
     known: KnownEntry
     digests: frozenset[str] = frozenset()
+    was_there: bool = False
+    """Whether the file is known to have held its section: one that was announced may not have come so far."""
 
 
 def text_key(text: str) -> str:

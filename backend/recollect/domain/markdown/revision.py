@@ -182,7 +182,7 @@ def compare_entries(document: EntryDocument, here: Sequence[FiledEntry], at: int
         needs_marks |= known.entry != entry or not written.has_id
     arrived = tuple(each for name, each in document.written.items() if each.is_intact and name not in by_id)
     vanished = tuple(
-        each.known for each in here if each.digests and each.known.entry_id not in document.written
+        each.known for each in here if each.was_there and each.known.entry_id not in document.written
     )
     return HandWritten(tuple(changed), arrived, vanished, filed, needs_marks)
 

@@ -182,7 +182,7 @@ class SqlEntryFileStore(SqlVaultFiles):
 
 def _filed(row: Row) -> FiledEntry:
     digests = [digest for digest in (row["filed"], row["filing"]) if digest is not None]
-    return FiledEntry(known_of(row), frozenset(digests))
+    return FiledEntry(known_of(row), frozenset(digests), was_there=row["filed"] is not None)
 
 
 def _settle(connection: Connection, path: str) -> None:

@@ -202,6 +202,30 @@ async def test_a_file_that_is_moved_away_and_back_while_it_is_written_keeps_what
     assert await house.is_sound()
 
 
+@pytest.mark.parametrize("dies", [False, True])
+async def test_a_save_before_an_announced_entry_is_in_place_does_not_remove_the_entry(
+    house: House, dies: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await house.put(*map(fact, range(5)))
+    await house.put(fact(6), work=False)
+    announce = house.store.announce
+
+    async def saved_meanwhile(*announced: Any) -> None:
+        await announce(*announced)
+        monkeypatch.setattr(house.store, "announce", announce)
+        house.vault.files[TODAY] = house.read(TODAY) + "\nA word of mine.\n"
+
+    monkeypatch.setattr(house.store, "announce", saved_meanwhile)
+    if dies:
+        await house.die_at(house.vault, "write_unless_foreign", monkeypatch)
+    for _ in range(4):
+        await house.work(60_000)
+    assert "Ann likes number 6." in await house.texts()
+    assert "Ann likes number 6." in house.read(TODAY)
+    assert "A word of mine." in house.read(TODAY)
+    assert await house.is_sound()
+
+
 async def test_the_vault_alone_brings_the_entries_back(house: House) -> None:
     await house.put(fact(1), fact(2), fact(3, when=START + DAY))
     await house.edit(TODAY, "## Ann likes number 1.", "## Ann loves number 1.", wait=SETTLED)
