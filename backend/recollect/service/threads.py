@@ -242,6 +242,15 @@ async def add_turn(threads: SqlThreadStore, thread: ThreadRef, turn: NewTurn) ->
     return stored, receipt.status == "accepted"
 
 
+async def memorize(threads: SqlThreadStore, append: Append) -> list[Receipt]:
+    """Store messages in order and say what happened to each.
+
+    Turns, buffer rows and the jobs that follow commit together; the same `message_id` again is a duplicate.
+    Raises AmbiguousThread where no user is named and several have a thread of that id.
+    """
+    return await threads.append(append)
+
+
 @dataclass(frozen=True, slots=True)
 class Ingest:
     """Takes messages in, unless too many of their owner's wait already."""
@@ -255,13 +264,9 @@ class Ingest:
     most_jobs: int
 
     async def memorize(self, append: Append, size: int) -> list[Receipt]:
-        """Store messages in order and say what happened to each; raises what `admit` raises.
-
-        Turns, buffer rows and the jobs that follow commit together; the same `message_id` again is a duplicate.
-        Raises AmbiguousThread where no user is named and several have a thread of that id.
-        """
+        """As the function `memorize`; raises what `admit` raises too."""
         await self.admit(append, size)
-        receipts = await self.threads.append(append)
+        receipts = await memorize(self.threads, append)
         self.metrics.observe_messages(receipt.status for receipt in receipts)
         return receipts
 

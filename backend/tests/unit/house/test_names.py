@@ -7,12 +7,12 @@ from recollect.domain.prompt import build_contextual_messages, current_datetime_
 from recollect.service.chat import context_builder
 from recollect.service.chat.answer import stream_llm
 from recollect.service.chat.followups import run_post_response_tasks
-from recollect.service.threads import add_turn
+from recollect.service.threads import add_turn, memorize
 from recollect.settings import Settings
 
 
 async def test_names_that_others_call_stay_where_they_are(tmp_path: Path) -> None:
-    functions = add_turn, stream_llm, run_post_response_tasks
+    functions = add_turn, memorize, stream_llm, run_post_response_tasks
     prompts = build_contextual_messages, current_datetime_context_message, context_builder.PromptMaker
     assert all(map(callable, (*functions, *prompts)))
     async with open_app(Settings(home=tmp_path, embedding={"kind": "none"})) as app:
