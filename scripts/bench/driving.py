@@ -88,8 +88,8 @@ class Server:
     def wait_for_jobs(self) -> None:
         """Until none is left but those that wait for a pause in a conversation."""
         while jobs := [job for job in self._jobs() if (job["kind"], job["state"]) != ("boundary", "queued")]:
-            if any(job["state"] == "dead" for job in jobs):
-                raise RuntimeError(f"set aside: {jobs}")
+            if dead := [job for job in jobs if job["state"] == "dead"]:
+                raise RuntimeError(f"{len(dead)} jobs are set aside, the first one: {dead[0]}")
             time.sleep(0.1)
 
     def _jobs(self) -> list[dict[str, Any]]:

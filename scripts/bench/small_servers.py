@@ -3,7 +3,7 @@
 | kind | what it is |
 | --- | --- |
 | add DATABASE | the limit for `memory/add`: a bare route that inserts the same row with the same pragmas |
-| model | a model's server that answers at once |
+| model | a model's server that answers at once; asked for memories, that there are none |
 | proxy ADDRESS | the limit for a gateway: passes on to that model's server, and does nothing else |
 | embedder | an OpenAI-compatible `/v1/embeddings` that costs next to nothing |
 """
@@ -14,7 +14,7 @@ import socket
 import sqlite3
 import sys
 import uuid
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterable
 from typing import Any
 
 import httpx2
@@ -36,6 +36,7 @@ PRAGMAS = (
     "cache_size = -16000",
 )
 WORDS = ("Fine", ", ", "and", " you", "?")
+NO_MEMORIES = '{"asks": [], "episode": null, "facts": [], "foresight": [], "case": null}'
 
 
 class Message(BaseModel):
@@ -81,16 +82,17 @@ def model() -> FastAPI:
     @app.post("/v1/chat/completions", response_model=None)
     async def complete(request: Request) -> Response:
         try:
-            await request.json()
+            asked = await request.json()
         except ClientDisconnect:
             return Response(status_code=499)  # A background call that made way for a chat.
-        return StreamingResponse(_answer(), media_type="text/event-stream")
+        words = (NO_MEMORIES,) if "response_format" in asked else WORDS
+        return StreamingResponse(_answer(words), media_type="text/event-stream")
 
     return app
 
 
-async def _answer() -> AsyncIterator[str]:
-    for word in WORDS:
+async def _answer(words: Iterable[str]) -> AsyncIterator[str]:
+    for word in words:
         yield _event({"delta": {"content": word}, "finish_reason": None})
     yield _event({"delta": {}, "finish_reason": "stop"})
     yield "data: [DONE]\n\n"
