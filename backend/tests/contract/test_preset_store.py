@@ -4,9 +4,10 @@ from dataclasses import replace
 
 import pytest
 
-from recollect.domain.job import PEOPLE
+from recollect.domain.job import PEOPLE, PURGE, Job
 from recollect.domain.people import Preferences, Preset
 from recollect.domain.vault_file import KnownFile
+from recollect.infra.journal.forgetting import SqlForgetting
 from tests.contract.journals import Journal
 from tests.fakes import START
 
@@ -19,10 +20,19 @@ class People:
     """The store, and what a test needs to see what it did."""
 
     def __init__(self, journal: Journal) -> None:
-        self.store, self.jobs = journal.people, journal.waiting
+        self.store = journal.people
+        self._journal = journal
 
     async def put(self, preset: Preset) -> bool:
         return (await self.store.change_preset(preset.space, preset.name, lambda _: preset))[1]
+
+    async def jobs(self) -> list[Job]:
+        """Those that wait, but for purges."""
+        return [job for job in await self._journal.waiting() if job.kind != PURGE]
+
+    async def forget(self, user_id: str) -> None:
+        await SqlForgetting(self._journal.database, clock=self._journal.clock).forget_user("default", user_id)
+        self.store.clear_cache()
 
     async def written(self, path: str, digest: str) -> None:
         """The file is written as what is in force now."""
@@ -126,7 +136,8 @@ async def test_what_has_yet_to_be_written_is_not_let_go(people: People) -> None:
 async def test_of_a_forgotten_user_nothing_is_known_and_nothing_waits(people: People) -> None:
     for user in ("ann", "bob"):
         await people.store.change_preferences("default", user, lambda old: replace(old, auto_skills=False))
-    await people.store.forget_user("default", "ann")
+    await people.forget("ann")
     assert await people.store.preferences("default", "ann") == Preferences("default", "ann")
     assert await people.store.file(ANNS) is None
     assert [job.payload["path"] for job in await people.jobs()] == ["default/users/bob/preferences.md"]
+    assert not await people.store.apply_file(ANNS, Preferences("default", "ann"), "d1"), "it was read before"

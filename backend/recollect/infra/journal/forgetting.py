@@ -39,6 +39,7 @@ from recollect.infra.journal.forgotten_turns import (
     whose_prompts,
 )
 from recollect.infra.journal.jobs import QueueingStore
+from recollect.infra.journal.people import forget_preferences
 from recollect.infra.journal.prompts import end_late_epochs, end_quoting_epochs
 from recollect.infra.journal.rows import (
     IS_NAMED_THREAD,
@@ -68,7 +69,7 @@ def forget_thread(
 
 
 def forget_user(connection: Connection, space: str, user_id: str, now: int) -> tuple[Forgotten, int | None]:
-    """Forget all of a user's threads, entries and notes, and what agents learned from them."""
+    """Forget all of a user's threads, entries, notes and preferences, and what agents learned from them."""
     owner = owner_folder(space, user_id)
     threads = connection.all(
         "SELECT pk, thread_id FROM threads WHERE space = ? AND user_id = ?", (space, user_id)
@@ -84,6 +85,7 @@ def forget_user(connection: Connection, space: str, user_id: str, now: int) -> t
         "SELECT count(*) FROM entries WHERE space = ? AND owner = ?", (space, owner)
     )
     forget_owner(connection, space, owner)
+    forget_preferences(connection, space, user_id)
     derived = _joined(gone, owner)
     task = Task(space, user_id, "", None, derived, now)
     # Now, and again when running work for the user has ended.
@@ -221,7 +223,7 @@ class SqlForgetting(QueueingStore):
         )
 
     async def forget_user(self, space: str, user_id: str) -> Forgotten:
-        """All of a user's threads, entries and notes; nothing, where there is none."""
+        """All of a user's threads, entries, notes and preferences; nothing, where there is none."""
         found = await self._database.read(
             "SELECT thread_id FROM threads WHERE space = ? AND user_id = ?", (space, user_id)
         )

@@ -5,7 +5,8 @@ from collections.abc import Callable
 from dataclasses import fields
 from typing import Any, TypeVar
 
-from recollect.domain.job import PEOPLE, file_lane
+from recollect.domain.forgetting import USER, forget_lane
+from recollect.domain.job import PEOPLE
 from recollect.domain.paths import preferences_path, preset_path
 from recollect.domain.people import PREFERENCES, PRESET, Preferences, Preset, preset_key
 from recollect.infra.journal.connector import Connection
@@ -40,6 +41,9 @@ CHANGE = "UPDATE people SET value_json = ? WHERE space = ? AND kind = ? AND key 
 HELD = "SELECT space, kind, key, value_json FROM people WHERE path = ? AND value_json IS NOT NULL"
 
 
+PURGING = """
+SELECT 1 FROM jobs WHERE lane = ? AND state IN ('queued', 'running') AND json_extract(payload_json, '$.step') = ?"""
+
 WAITING = """
 SELECT 1 FROM people p JOIN vault_files f ON f.path = p.path
 WHERE p.space = ? AND p.kind = ? AND p.key = ? AND p.path != ? AND f.written != f.revision"""
@@ -67,7 +71,8 @@ class SqlPresetStore(SqlVaultFiles):
         return None if value is None else _preset_of(space, value)
 
     def clear_cache(self) -> None:
-        """The journal was opened: it may be another one."""
+        """The journal was opened, which may be another one, or somebody else wrote."""
+        self._writes += 1
         self._known.clear()
 
     async def _read_value(self, space: str, kind: str, key: str) -> str | None:
@@ -88,8 +93,7 @@ class SqlPresetStore(SqlVaultFiles):
         try:
             result = await self._database.write(operation)
         finally:
-            self._writes += 1
-            self._known.clear()
+            self.clear_cache()
         self._on_due(self._clock())
         return result
 
@@ -146,19 +150,6 @@ class SqlPresetStore(SqlVaultFiles):
 
         return await self._write(work)
 
-    async def forget_user(self, space: str, user_id: str) -> None:
-        """Nothing is known of a user's preferences any longer; their file is the caller's to remove."""
-
-        def forget(connection: Connection) -> None:
-            path = preferences_path(space, user_id)
-            if connection.run("DELETE FROM people WHERE path = ?", (path,)):
-                retire_version(connection, path, _digest(connection, path))
-                forget_file(connection, path)
-            lane = file_lane(PEOPLE, path)
-            connection.run("DELETE FROM jobs WHERE lane = ? AND state != 'running'", (lane,))
-
-        await self._write(forget)
-
     async def holds(self, path: str) -> Holds | None:
         """What a file should hold; None: it has to go."""
         row = await self._database.one(HELD, (path,))
@@ -179,13 +170,14 @@ class SqlPresetStore(SqlVaultFiles):
     async def apply_file(self, path: str, holds: Holds, digest: str, *, revision: int | None = None) -> bool:
         """What a person wrote is in force, and their file holds it. A preset that had this file before is renamed.
 
-        False, changing nothing, where the file is not at this `revision` (0: not known), or the one that the preset
-        had before has a change to be written.
+        False, changing nothing, where the file is not at this `revision` (0: not known), the one that the preset had
+        before has a change to be written, or `is_leaving`.
         """
         who = (holds.space, _kind(holds), _key(holds))
 
         def apply_file(connection: Connection) -> bool:
-            if revision is not None and _has_changed(connection, path, holds, revision):
+            is_late = revision is not None and _has_changed(connection, path, holds, revision)
+            if is_late or connection.one(PURGING, _purges_of(path)) is not None:
                 return False
             connection.run(
                 "DELETE FROM people WHERE path = ? AND (space, kind, key) != (?, ?, ?)", (path, *who)
@@ -201,6 +193,10 @@ class SqlPresetStore(SqlVaultFiles):
             return True
 
         return await self._write(apply_file)
+
+    async def is_leaving(self, path: str) -> bool:
+        """Whether a file goes with its folder: its user was forgotten, and may have written it before."""
+        return await self._database.one(PURGING, _purges_of(path)) is not None
 
     async def let_go(self, path: str) -> bool:
         """Drop what a file held that a person removed. False while a newer version waits to be written."""
@@ -225,6 +221,16 @@ class SqlPresetStore(SqlVaultFiles):
         if after != before:
             _touch(connection, after.space, _store(connection, after, None), self._clock())
         return after
+
+
+def forget_preferences(connection: Connection, space: str, user_id: str) -> None:
+    """Nothing is known of a user's preferences any longer; their file is the caller's to remove."""
+    path = preferences_path(space, user_id)
+    if connection.run(
+        "DELETE FROM people WHERE space = ? AND kind = ? AND key = ?", (space, PREFERENCES, user_id)
+    ):
+        retire_version(connection, path, _digest(connection, path))
+        forget_file(connection, path)
 
 
 def _value(connection: Connection, space: str, kind: str, key: str) -> str | None:
@@ -265,6 +271,10 @@ def _has_changed(connection: Connection, path: str, holds: Holds, revision: int)
     if revision != (0 if row is None else row[0]):
         return True
     return connection.one(WAITING, (holds.space, _kind(holds), _key(holds), path)) is not None
+
+
+def _purges_of(path: str) -> tuple[str, str]:
+    return forget_lane(_folder(path)), USER
 
 
 def _folder(path: str) -> str:

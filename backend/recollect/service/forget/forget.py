@@ -108,7 +108,7 @@ async def forget_user(
     """Nothing is forgotten of somebody who is not known. Raises Refused for a key of another user."""
     caller.acting_for(user_id)
     forgotten = await store.forget_user(caller.space, user_id)
-    await people.forget_user(caller.space, user_id)
+    people.clear_cache()
     return forgotten
 
 

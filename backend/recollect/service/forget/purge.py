@@ -322,13 +322,12 @@ class Purges:
     async def _purge_user(self, job: Job) -> None:
         """The index, then the user's folder whole. A second job waits for whoever still worked for the user.
 
-        What the user said since they were forgotten is kept: it is written and indexed again.
+        What the user said or chose since they were forgotten is kept: it is written and indexed again.
         """
         task = task_of(job)
         if job.payload.get("waits"):
             await self._wait(task)
         await self.store.forget_owner(task.space, task.user_id)
-        await self.people.forget_user(task.space, task.user_id)
         await self.index.forget_user(task.space, task.user_id)
         await self.threads.forget_images(task.space, task.user_id, ask_files=False)
         await self._empty_folder(task.space, task.user_id)
@@ -351,9 +350,10 @@ class Purges:
             await self.threads.store.forget_parts(thread.ref)
             await self.transcriber.transcribe(thread.ref)
         owner = owner_folder(space, user_id)
-        for file in await self.entry_files.files():
-            if file.owner == owner:
-                await self.entry_files.write_again(file.path)
+        for store in (self.entry_files, self.people):
+            for file in await store.files():
+                if file.owner == owner:
+                    await store.write_again(file.path)
 
     async def _settle(self, job: Job) -> None:
         """Wait for jobs and chats that had read the words before they went, then forget what came of it."""

@@ -81,6 +81,8 @@ class PeopleFiles(FileSync):
         self._not_applied.pop(path, None)
         revision = 0 if file is None else file.revision
         if not await self.store.apply_file(path, holds, found.digest, revision=revision):
+            if await self.store.is_leaving(path):
+                return False
             raise Unfinished  # It was changed through the API meanwhile.
         self.reports.tell(path, "was written by hand and is in force")
         return True

@@ -266,6 +266,21 @@ async def test_what_a_job_still_wrote_of_it_goes_too(home: Home) -> None:
     await in_order(home)
 
 
+async def test_what_a_forgotten_user_chooses_before_their_files_are_gone_is_kept(home: Home) -> None:
+    preferences = home.app.settings.vault_path / "default/users/ann/preferences.md"
+    path = "/api/v1/users/ann/preferences"
+    await home.client.patch(path, json={"time_zone": "Asia/Tokyo", "auto_memory": False})
+    await home.drain()
+    async with home.app.jobs.paused():
+        await home.client.delete("/api/v1/users/ann")
+        await home.client.patch(path, json={"time_zone": "Europe/Lisbon"})
+    await home.drain()
+    chosen = (await home.client.get(path)).json()
+    assert (chosen["time_zone"], chosen["auto_memory"]) == ("Europe/Lisbon", True)
+    assert "Europe/Lisbon" in preferences.read_text(encoding="utf-8")
+    await in_order(home)
+
+
 async def test_forgetting_twice_at_once_forgets_both(home: Home) -> None:
     async with home.app.jobs.paused():
         await forget(home, "t-1")
