@@ -26,6 +26,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import IO, Any
 
+from recollect.entrypoints.http.server import create_api
 from recollect.infra.backends.server import tls_context
 
 BACKEND = Path(__file__).resolve().parents[1]
@@ -266,6 +267,7 @@ def main() -> None:
         import_module(module)
     for trust_env in (False, True):
         tls_context(trust_env=trust_env)
+    create_api().openapi()  # FastAPI prepares the routes at the first request, which would take 0.7 s in each server.
     gc.freeze()  # So that a new process copies no page only because its garbage collector looked at it.
     with socket.socket(fileno=int(sys.argv[1])) as control:
         request = _serve(control)
