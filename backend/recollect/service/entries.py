@@ -61,7 +61,7 @@ async def with_succession(entries: SqlEntryStore, change: EntryChange) -> EntryC
                 told = replace(fact.entry, extra={**fact.entry.extra, ON_PAGE: NO})
                 (put if fact.entry_id in put else marked)[fact.entry_id] = replace(fact, entry=told)
         elif line.entry_id in put and facts and put.keys().isdisjoint(fact.entry_id for fact in facts):
-            fact = written_over(put[line.entry_id], facts[0], facts[1:])
+            fact = written_over(line, put[line.entry_id], facts[0], facts[1:])
             put[fact.entry_id] = fact
             shown = line_of(fact)
             put[line.entry_id] = in_place_of(line, shown)

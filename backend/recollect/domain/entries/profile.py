@@ -24,6 +24,7 @@ from recollect.domain.entries.entry import (
 )
 from recollect.domain.entries.links import SUPERSEDES, holding_again, listing, origin_ids
 from recollect.domain.extraction.draft import CATEGORIES
+from recollect.domain.markdown.entry_file import HIDDEN
 from recollect.domain.markdown.front_matter import write_time
 from recollect.domain.model import Entry
 
@@ -79,10 +80,13 @@ def basis_of(facts: Iterable[KnownEntry]) -> str:
 
 
 def line_of(fact: KnownEntry, *others: KnownEntry, text: str = "", by: str = RULES) -> KnownEntry:
-    """The line that shows a fact; with `others`, one line for all of them, by a text of its own."""
+    """The line that shows a fact; with `others`, one line for all of them, by a text of its own.
+
+    A person's own properties of the fact are lines here too: what they write below the one is kept in the other.
+    """
     shown, subject = (fact, *others), _subject(fact)
     names = " ".join(each.entry_id for each in shown)
-    extra = {"category": heading_of(fact) or fact.category, "fact": names}
+    extra = {**own_properties(fact), "category": heading_of(fact) or fact.category, "fact": names}
     lapses = [each.entry.extra[LAPSES] for each in shown if LAPSES in each.entry.extra]
     if lapses:
         extra[LAPSES] = min(lapses)
@@ -104,6 +108,11 @@ def line_of(fact: KnownEntry, *others: KnownEntry, text: str = "", by: str = RUL
     return with_sources(line, *shown)
 
 
+def own_properties(known: KnownEntry) -> dict[str, str]:
+    """The `- key: value` lines that a person added."""
+    return {key: value for key, value in known.entry.extra.items() if key not in HIDDEN}
+
+
 def _subject(fact: KnownEntry) -> str:
     return fact.entry.extra.get("subject", "").strip()
 
@@ -121,12 +130,16 @@ def place_in_file(kind: str, entry: Entry) -> tuple[int, bool, int, str]:
     return place_on_page(entry), entry.extra.get("pinned") != "yes", -entry.when, entry.entry_id
 
 
-def written_over(line: KnownEntry, fact: KnownEntry, others: Iterable[KnownEntry]) -> KnownEntry:
-    """The fact as a person's change of its line makes it: pinned or not, and in their words where they changed these.
+def written_over(
+    before: KnownEntry, line: KnownEntry, fact: KnownEntry, others: Iterable[KnownEntry]
+) -> KnownEntry:
+    """The fact as a person's change of its line makes it: pinned or not, with their own properties, and in their words
+    where they changed these.
 
     Then the `others` that the line showed give way to it.
     """
-    extra = {key: value for key, value in fact.entry.extra.items() if key != _PINNED}
+    gone = {_PINNED, *own_properties(before)}
+    extra = {key: value for key, value in fact.entry.extra.items() if key not in gone} | own_properties(line)
     if line.is_pinned:
         extra[_PINNED] = "yes"
     entry = replace(fact.entry, extra=extra)

@@ -52,13 +52,13 @@ _MOST_SHOWN = 3
 _SHOWN = (
     "superseded_by", "fact", "until", "about", "happened", "lapses", "supersedes", "outcome", "pinned",
 )  # fmt: skip
-"""Properties of ours that are lines while there are fewer than three, in this order; the rest is in the comment."""
+"""In this order, as lines until the entry has three of them, `when` and `from` among these; the others are in the comment."""
 _OURS = (
     *_SHOWN, "subject", "category", "edited", "corrected", "said", "profile", "replaces", "cases", "tools", "user",
     "basis", "cell",
 )  # fmt: skip
 STAYING = ("subject", "category", "replaces", "fact", "tools", "outcome", "user", "cell", "said")
-"""A person may change these; a line of them that is left out counts as it was."""
+"""Properties that a person may change and not remove: leaving one out of the file keeps its value."""
 HIDDEN = frozenset(["by", *_OURS])
 """What the comment of an entry may hold."""
 

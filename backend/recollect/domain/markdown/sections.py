@@ -203,14 +203,17 @@ def read_properties(
 ) -> tuple[dict[str, Any], dict[str, str]]:
     """The values of the keys in `readers`, and the texts of all others; without `others` those are reported.
 
-    A key that is written as a JSON string is never one of `readers`. What can't be read is reported and left
-    out; that `required` is not there is reported too.
+    A key that is written as a JSON string is never one of `readers`. With `others`, a line wins over the comment, which
+    a person may not see. What can't be read is reported and left out; that `required` is not there is reported too.
     """
     if not any(item.key == required for item in section.properties):
         section.report(section.line, f"the line - {required}: is missing")
     known: dict[str, Any] = {}
     rest: dict[str, str] = {}
+    in_lines = {item.key for item in section.properties if others and not item.is_hidden}
     for item in section.properties:
+        if item.is_hidden and item.key in in_lines:
+            continue
         try:
             if item.key in known or (item.key not in readers and read_text(item.key) in rest):
                 raise ValueError("is given twice")

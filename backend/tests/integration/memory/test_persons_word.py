@@ -135,3 +135,30 @@ class TestWithoutIt:
             await eventually(is_off)
             await home.drain()
             assert (await holding(home), await on_page(home)) == ([POTSDAM], [])
+
+
+async def test_a_persons_own_property_of_a_line_is_kept_with_its_fact_until_they_remove_it(
+    tmp_path: Path,
+) -> None:
+    async with corrected(tmp_path) as (home, potsdam):
+        (line,) = await entries(home, "profile")
+        page, facts = (tmp_path / "vault" / each.path for each in (line, await fact(home, "Potsdam")))
+        written = page.read_text()
+        page.write_text(re.sub(r"(## .*\n)", r"\1- mood: calm\n", written), encoding="utf-8")
+
+        async def is_kept() -> bool:
+            return "- mood: calm" in facts.read_text()
+
+        await eventually(is_kept)
+        await home.drain()
+        await live_in(home, "Lisbon", JULY, [potsdam])
+        assert ["- mood: calm" in file.read_text() for file in (page, facts)] == [True, True]
+        rest = page.read_text().replace("- mood: calm\n", "")
+        page.write_text(rest, encoding="utf-8")
+
+        async def is_removed() -> bool:
+            return not await is_kept()
+
+        await eventually(is_removed)
+        await home.drain()
+        assert "mood" not in page.read_text()

@@ -245,6 +245,14 @@ def test_lines_that_a_person_adds_to_an_entry_are_its_extras() -> None:
     assert [entry.extra for entry in read_document("", text).entries] == [{"pinned": "true"}]
 
 
+def test_a_line_that_a_person_adds_wins_over_the_comment_that_they_do_not_see() -> None:
+    extra = {"fact": "fa-1", "about": "2026-06", "outcome": "done"}
+    written = render_entries("facts", "users/ann", [Entry("fa-2", "Ann runs.", "Ann runs.", 0, extra=extra)])
+    assert "outcome: done %%" in written
+    read = read_document("", written.replace("- about:", "- outcome: failed\n- about:"))
+    assert (read.entries[0].extra, read.problems) == ({**extra, "outcome": "failed"}, ())
+
+
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [

@@ -99,12 +99,12 @@ def test_a_person_changes_the_words_of_a_fact_and_not_whom_it_is_about() -> None
     assert line.entry.title == line.entry.text == "Marta, Ann's boss: Marta lives in Rome."
     said = line.entry.text.replace("Rome", "Milan")
     told = replace(line, entry=replace(line.entry, title=said, text=said, extra={"edited": "yes"}))
-    changed = written_over(told, rome, ())
+    changed = written_over(line, told, rome, ())
     assert (changed.entry.title, changed.entry.text) == ("Marta lives in Milan.", "Marta lives in Milan.")
 
 
 def test_a_fact_whose_line_a_person_dated_otherwise_counts_from_when_it_was_said() -> None:
     rome = fact("Ann lives in Rome.", "home")
     (line,) = lines(rome)
-    changed = written_over(edited(line, EntryEdit(when=1), now=line.entry.when + 1), rome, ())
+    changed = written_over(line, edited(line, EntryEdit(when=1), now=line.entry.when + 1), rome, ())
     assert (changed.entry.when, changed.said) == (1, rome.entry.when)
