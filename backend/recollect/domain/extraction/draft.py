@@ -53,11 +53,11 @@ class Draft:
     """One line: of a fact, the fact itself."""
     text: str
     when: int
-    """When it happened or was said, in UTC milliseconds."""
+    """The `when` of its entry: the time of its messages, in UTC milliseconds. The day of a fact is `happened`."""
     turn_ids: tuple[str, ...]
     """The turns of the cell that support it."""
     properties: Mapping[str, str] = field(default_factory=dict)
-    """What its entry will say beside the text, such as `subject`; empty ones are left out there."""
+    """The `extra` of its entry, such as `subject`, without empty values."""
     quotes: tuple[Quoted, ...] = ()
     replaces: tuple[str, ...] = ()
     """Ids of known entries that this one takes the place of."""

@@ -188,11 +188,10 @@ def compare_entries(document: EntryDocument, here: Sequence[FiledEntry], at: int
 
 
 def as_theirs(entry: Entry, before: Entry | None, at: int) -> Entry:
-    """Marked as a person's words, said at that time, unless all they did was to pin it.
+    """The entry marked as a person's words, said at `at`; unchanged if they only pinned or unpinned it.
 
-    What they say holds, also where another had taken its place, unless they say themselves that it ended. Where it came
-    from is not for them to take out: it is forgotten with that. Nor is what it is about, or the same would be extracted
-    once more beside it.
+    It holds again even if another entry superseded it, unless the person wrote an `until`. It keeps the sources of
+    `before`, so that it is forgotten with its messages, and its subject, so that the same fact is not extracted again.
     """
     if before is not None and _unpinned(entry) == _unpinned(before):
         return entry
