@@ -48,7 +48,6 @@ from recollect.service.remember.consolidate import Cases, Remembering
 from recollect.service.remember.extract import Extractor, LivePrefix
 from recollect.service.remember.profile import Profiles
 from recollect.service.remember.strategies import StrategyWork
-from recollect.service.skills.files import SkillDeletions
 from recollect.service.skills.skills import Skills
 from recollect.service.threads import Ingest
 from recollect.service.vault.entry_import import EntryDeletions
@@ -185,8 +184,7 @@ class App(Assembly):
             self.search.recall.facts_like,
         )
         cases = Cases(self.cell_texts, self.people, extractor, remembering)
-        deletions = SkillDeletions(self.entry_store)
-        skills = Skills(self.entry_store, self.model_answers, self.shelf, model_calls, prompts, deletions)
+        skills = Skills(self.entry_store, self.model_answers, self.shelf, model_calls, prompts)
         work = StrategyWork(
             remembering.handle,
             {

@@ -70,7 +70,7 @@ from recollect.service.remember.boundaries import QuietThreads, boundary_rules
 from recollect.service.remember.extract import PromptTexts
 from recollect.service.remember.reprocess import Reprocessor
 from recollect.service.remember.strategies import LiveTuning
-from recollect.service.skills.files import SkillDeletions, SkillFollower, SkillShelf
+from recollect.service.skills.files import SkillDeletions, SkillShelf
 from recollect.service.skills.view import SkillEntries
 from recollect.service.vault.entry_edits import EntryTaker
 from recollect.service.vault.entry_files import EntryFiles
@@ -197,7 +197,7 @@ class Assembly:
             self.database, clock=clock, on_due=self.jobs.notify, on_entries=self._entries_changed
         )
         self.model_answers = SqlModelAnswers(self.database, clock=clock)
-        self.skill_files = SqlSkillFiles(self.database, clock=clock)
+        self.skill_files = SqlSkillFiles(self.database, clock=clock, on_due=self.jobs.notify)
         self.transcripts = SqlTranscriptStore(self.database, clock=clock, on_due=self.jobs.notify)
         self.coverage = SqlCoverage(self.database, lambda: self.search.indexer.live.name)
         self.notes = SqlNoteStore(self.database)
@@ -257,8 +257,16 @@ class Assembly:
         self.reprocessor = Reprocessor(
             self.THREADS, self.cell_texts, self.model_answers, self.entry_store, self.tuning
         )
-        self.shelf = SkillShelf(self.vault, self.skill_files, reports, self.fail_points, locks, changed)
-        skill_deletions, forget_words = SkillDeletions(self.entry_store), self.forgetting.queue_overwriting
+        self.shelf = SkillShelf(
+            self.skill_files,
+            self.vault,
+            reports,
+            SkillDeletions(self.entry_store),
+            self.forgetting.queue_overwriting,
+            self.fail_points,
+            locks,
+            changed,
+        )
         self.watcher = VaultWatcher(settings.vault_path)
         self.vault_sweep = VaultSweep(
             self.notes,
@@ -269,17 +277,10 @@ class Assembly:
             sweep_seconds=settings.vault.sweep_seconds,
             on_notes_changed=self._notes_changed,
             on_swept=self._swept,
-            followers=[
-                self.transcriber,
-                self.people_files,
-                self.entry_files,
-                SkillFollower(self.shelf, skill_deletions, self.entry_file_store, forget_words),
-            ],
+            followers=[self.transcriber, self.people_files, self.entry_files, self.shelf],
         )
         self.user_notes = Notes(self.vault_sweep.notes, self.vault_sweep.look_at)
-        self.skills = SkillEntries(
-            self.entry_store, self.THREADS, self.transcripts, self.shelf, skill_deletions, forget_words
-        )
+        self.skills = SkillEntries(self.entry_store, self.THREADS, self.transcripts, self.shelf)
 
     def build_search(self) -> Search:
         """Called at every start: a closed embedder can't be used again."""

@@ -141,8 +141,8 @@ def loss_in_words(transcripts: int, notes: int, gone_transcripts: int, gone_note
 
 
 _MOST_ANNOUNCED = 50
-TRANSCRIPTS = "transcripts"
-"""A kind of files; the kinds of others are those of their jobs."""
+TRANSCRIPTS, SKILL_FILES = "transcripts", "skill_files"
+"""Kinds of files that no job is named after; the kinds of others are those of their jobs."""
 
 
 class WrittenFile:

@@ -8,8 +8,9 @@ from recollect.failpoints import FailPoints
 from recollect.infra.job_engine import Handler
 from recollect.infra.vault import Vault
 from recollect.service.forget.purge import ThreadPurger
-from recollect.service.vault.reader import EditReports, FileFollower
+from recollect.service.vault.reader import EditReports
 from recollect.service.vault.sweep import VaultSweep
+from recollect.service.vault.sync import FileSync
 from recollect.service.vault.transcripts import Transcriber
 from recollect.service.verify import Verifier
 from tests.contract.journals import Journal
@@ -44,7 +45,7 @@ def part_of(thread: str, part: int = 1) -> str:
 class House:
     """A journal and a vault with their jobs, a watcher that tells what it is told, and a person at the vault."""
 
-    def __init__(self, journal: Journal, vault: PersonsVault, *followers: FileFollower) -> None:
+    def __init__(self, journal: Journal, vault: PersonsVault, *followers: FileSync) -> None:
         self.journal, self.vault = journal, vault
         self.notes = journal.notes
         self.watcher = ToldWatcher(vault.root)
@@ -64,7 +65,7 @@ class House:
             TRANSCRIPT_EDITS: self.transcriber.handle_edits,
         }
 
-    def editing(self, *followers: FileFollower) -> VaultSweep:
+    def editing(self, *followers: FileSync) -> VaultSweep:
         return VaultSweep(
             self.notes,
             self.vault,

@@ -2,8 +2,8 @@
 
 import json
 import re
-from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
 
 from recollect.domain.entries.entry import (
     BY_HAND,
@@ -17,18 +17,20 @@ from recollect.domain.entries.entry import (
 from recollect.domain.identity import key_within_user, text_digest, turn_number
 from recollect.domain.job import ENTRIES, file_lane
 from recollect.domain.model import ThreadRef
-from recollect.domain.paths import file_name
-from recollect.domain.vault_file import KnownFile
+from recollect.domain.paths import file_name, owner_of_path
+from recollect.domain.vault_file import SKILL_FILES, KnownFile
 from recollect.infra.journal.connector import Connection, Row
-from recollect.infra.journal.database import Database, read_transaction, write_transaction
+from recollect.infra.journal.database import read_transaction, write_transaction
 from recollect.infra.journal.entry_changes import ADD_LEAVING, EntryWriter, drop_leaving, forget_entry_file
 from recollect.infra.journal.entry_rows import SELECT_ENTRIES, known_of
 from recollect.infra.journal.prompts import end_quoting_epochs
 from recollect.infra.journal.rows import queue_jobs
 from recollect.infra.journal.vault_files import (
-    FileVersions,
+    ADD_FILE,
     SqlVaultFiles,
+    allow_versions,
     file_job,
+    forget_file,
     import_version,
     record_version,
     retire_files,
@@ -144,16 +146,6 @@ class SqlEntryFileStore(SqlVaultFiles):
 
         self._on_entries(change.owner, await self._change(record_edits))
 
-    async def space_of(self, owner: str) -> str | None:
-        """The space of an owner's folder; None: no known owner has that folder."""
-        folder = owner.partition("/")[0]
-        if file_name(folder) == folder:
-            return folder
-        found = await self._database.read(
-            "SELECT space FROM vault_files WHERE owner = ? UNION SELECT DISTINCT space FROM threads", (owner,)
-        )
-        return next((row["space"] for row in found if file_name(row["space"]) == folder), None)
-
     async def thread_of(self, space: str, thread_folder: str) -> ThreadRef | None:
         """The thread whose transcript is in a folder."""
         user, name = thread_folder.split("/")[2], thread_folder.rpartition("/")[2]
@@ -219,18 +211,34 @@ SELECT e.entry_id, e.owner, min(s.user_id) AS user_id FROM entries e JOIN entry_
 WHERE e.kind = 'cases' AND e.entry_id IN (SELECT value FROM json_each(?))
 GROUP BY e.pk HAVING min(s.user_id) = max(s.user_id)"""
 
-SKILL_TEXTS = """
-SELECT path, coalesce(seen, text) FROM skill_files WHERE coalesce(seen, text) IS NOT NULL ORDER BY path"""
+SKILL_TEXTS = "SELECT path, seen FROM skill_files WHERE seen IS NOT NULL ORDER BY path"
+
+KNOWN_SKILL = """
+SELECT s.seen, s.writing, s.text, f.revision FROM skill_files s JOIN vault_files f ON f.path = s.path
+WHERE s.path = ?"""
 
 _case_ids = re.compile(r"\bca-[0-9a-f]{12}\b").findall
 
 
-class SqlSkillFiles(FileVersions):
-    """One row a file: its text as it was written last, as it may have been written since, and as it was last seen."""
+@dataclass(frozen=True, slots=True)
+class SkillParts:
+    """A version of a skill's file that was made, and by whom."""
 
-    def __init__(self, database: Database, *, clock: Callable[[], int]) -> None:
-        self._database = database
-        self._clock = clock
+    text: str
+    actor: Actor = "extraction"
+    cause: str = FROM_CASES
+
+
+class SqlSkillFiles(SqlVaultFiles):
+    """The texts of each file: as it was written last, as it may have been written since, and as it was last seen."""
+
+    kind = SKILL_FILES
+
+    async def file_at(self, path: str) -> KnownFile:
+        """The file as it is known, or one of which nothing is known yet."""
+        owner = owner_of_path(path) or ""
+        known = await self.file(path) or KnownFile(path, self.kind, "", owner)
+        return replace(known, space=await self.space_of(owner) or owner.partition("/")[0])
 
     async def last_written(self, path: str, current: str | None) -> str | None:
         """Our last version of the file: the announced one if it is the `current` text, else the recorded one."""
@@ -240,34 +248,57 @@ class SqlSkillFiles(FileVersions):
         ours: str | None = found["writing"] if found["writing"] == current else None
         return found["text"] if ours is None else ours
 
-    @write_transaction
-    def announce(self, connection: Connection, path: str, text: str) -> None:
-        """Before it is written."""
-        record_version(connection, path, text_digest(text))
-        connection.run(
-            "INSERT INTO skill_files (path, writing) VALUES (?, ?)"
-            " ON CONFLICT (path) DO UPDATE SET writing = excluded.writing",
-            (path, text),
-        )
+    def _announced(self, connection: Connection, file: KnownFile, parts: SkillParts | None) -> None:
+        connection.run(ADD_FILE, (file.path, file.kind, file.space, file.owner))
+        if parts is not None and parts.actor == "extraction":
+            connection.run(
+                "INSERT INTO skill_files (path, writing) VALUES (?, ?)"
+                " ON CONFLICT (path) DO UPDATE SET writing = excluded.writing",
+                (file.path, parts.text),
+            )
 
-    @write_transaction
-    def record(self, connection: Connection, path: str, text: str) -> None:
-        """Record the text of the file on disk."""
-        self._see(connection, path, text, "extraction", FROM_CASES)
-        connection.run("UPDATE skill_files SET text = ?, writing = NULL WHERE path = ?", (text, path))
+    def _recorded(self, connection: Connection, file: KnownFile, parts: SkillParts | None) -> None:
+        if parts is not None:
+            self._see(connection, file, parts)
 
-    async def see(self, path: str, text: str, actor: Actor = "person", cause: str = BY_HAND) -> None:
-        """Record the file's text, and who changed it. A version that we announced counts as ours."""
-        await self._database.write(lambda connection: self._see(connection, path, text, actor, cause))
+    def _is_empty(self, connection: Connection, path: str) -> bool:
+        """A skill is its file: what is not there holds nothing."""
+        return True
+
+    def _forget(self, connection: Connection, path: str) -> None:
+        """The file, all that it held before, and the epochs of chats that were offered it."""
+        forget_file(connection, path)
+        for (space,) in connection.all("SELECT DISTINCT space FROM threads"):
+            if file_name(space) == path.partition("/")[0]:
+                end_quoting_epochs(connection, space, None, [path])
+        for table in ("skill_files", "skill_versions"):
+            connection.run(f"DELETE FROM {table} WHERE path = ?", (path,))
+
+    async def is_purging(self) -> bool:
+        """Purges leave these files to whoever makes skills: an old copy of a deleted one goes at once."""
+        return False
+
+    async def is_old_copy(self, path: str, *digests: str) -> bool:
+        """What we wrote last is none: a person who puts it back undoes their own change."""
+        row = await self._database.one("SELECT text, writing FROM skill_files WHERE path = ?", (path,))
+        ours = () if row is None else (row["text"], row["writing"])
+        if digests[0] in [text_digest(text) for text in ours if text is not None]:
+            return False
+        return await SqlVaultFiles.is_old_copy(self, path, *digests)
+
+    async def see(self, path: str, text: str) -> None:
+        """Record what is in the file: a version that we announced is ours, any other a person's."""
+        file, parts = await self.file_at(path), SkillParts(text, "person", BY_HAND)
+        await self._database.write(lambda connection: self._see(connection, file, parts))
 
     async def seen(self, below: str = "") -> list[SeenSkill]:
         """The files that should be there, in the order of their paths; with `below`, those in that folder."""
         found = await self._database.read(
-            "SELECT path, coalesce(seen, text) AS text, max(revision, 1) AS revision FROM skill_files"
-            " WHERE coalesce(seen, text) IS NOT NULL AND substr(path, 1, length(?)) = ? ORDER BY path",
+            "SELECT s.path, s.seen AS text, f.revision FROM skill_files s JOIN vault_files f ON f.path = s.path"
+            " WHERE s.seen IS NOT NULL AND substr(s.path, 1, length(?)) = ? ORDER BY s.path",
             (below, below),
         )
-        return [SeenSkill(row["path"], row["text"], row["revision"]) for row in found]
+        return [SeenSkill(**row) for row in found]
 
     @read_transaction
     def of_users(self, connection: Connection) -> dict[str, list[str]]:
@@ -307,37 +338,40 @@ class SqlSkillFiles(FileVersions):
 
     @write_transaction
     def move(self, connection: Connection, path: str, to: str) -> None:
-        """A person gave the file another place: all that is known of it is known of that one."""
-        for table in ("skill_files", "skill_versions"):
+        """A person gave the file another place: all that is known of it is known of that one.
+
+        Only what it holds now may come back to where it was.
+        """
+        row = connection.one("SELECT digest FROM vault_files WHERE path = ? AND digest IS NOT NULL", (path,))
+        retire_files(connection, [path])
+        allow_versions(connection, path, () if row is None else row)
+        for table in ("vault_files", "skill_files", "skill_versions"):
             connection.run(f"DELETE FROM {table} WHERE path = ?", (to,))
             connection.run(f"UPDATE {table} SET path = ? WHERE path = ?", (to, path))
 
-    @write_transaction
-    def forget(self, connection: Connection, path: str) -> None:
-        """The file, all that it held before, and the epochs of chats that were offered it."""
-        retire_files(connection, [path])
-        for (space,) in connection.all("SELECT DISTINCT space FROM threads"):
-            if file_name(space) == path.partition("/")[0]:
-                end_quoting_epochs(connection, space, None, [path])
-        for table in ("skill_files", "skill_versions"):
-            connection.run(f"DELETE FROM {table} WHERE path = ?", (path,))
-
-    def _see(self, connection: Connection, path: str, text: str, actor: Actor, cause: str) -> None:
-        row = connection.one("SELECT seen, writing, revision, text FROM skill_files WHERE path = ?", (path,))
-        before, writing, revision, written = row or (None, None, 0, None)
-        if before == text:
-            return
-        if writing == text:
+    def _see(self, connection: Connection, file: KnownFile, parts: SkillParts) -> None:
+        row = connection.one(KNOWN_SKILL, (file.path,))
+        before, writing, written, revision = row or (None, None, None, 0)
+        actor, cause = parts.actor, parts.cause
+        if writing == parts.text:
             actor, cause = "extraction", FROM_CASES
+            connection.run(
+                "UPDATE skill_files SET text = writing, writing = NULL WHERE path = ?", (file.path,)
+            )
+        if before == parts.text:
+            return
         if before is not None:
             # A person may have taken them out of the file; its words are still those of the cases.
             cases = json.dumps(sorted({*_case_ids(before), *_case_ids(written or "")}))
-            connection.run(ADD_VERSION, (path, revision, before, cases, actor, cause, self._clock()))
+            connection.run(ADD_VERSION, (file.path, revision, before, cases, actor, cause, self._clock()))
+            touch(connection, self.kind, file.path, file.space, file.owner, 1)
+        import_version(connection, self.kind, file.path, file.space, file.owner, text_digest(parts.text))
+        settle(connection, file.path)
         connection.run(
-            "INSERT INTO skill_files (path, seen, revision) VALUES (?, ?, ?)"
-            " ON CONFLICT (path) DO UPDATE SET seen = excluded.seen, revision = excluded.revision",
-            (path, text, revision + 1),
+            "INSERT INTO skill_files (path, seen) VALUES (?, ?) ON CONFLICT (path) DO UPDATE SET seen = excluded.seen",
+            (file.path, parts.text),
         )
         connection.run(
-            "DELETE FROM skill_versions WHERE path = ? AND revision <= ?", (path, revision - _MOST_VERSIONS)
+            "DELETE FROM skill_versions WHERE path = ? AND revision <= ?",
+            (file.path, revision - _MOST_VERSIONS),
         )

@@ -31,6 +31,7 @@ from recollect.infra.journal.rows import (
     turn_of,
 )
 from recollect.infra.journal.vault_files import (
+    ADD_FILE,
     FileVersions,
     SqlVaultFiles,
     allow_versions,
@@ -55,9 +56,6 @@ STALE_PARTS = f"""
 ADD_PART = """
 INSERT INTO transcript_parts (thread_pk, part, path, first_position, last_position, header_revision)
 VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT (thread_pk, part) DO NOTHING"""
-
-ADD_FILE = """
-INSERT INTO vault_files (path, kind, space, owner) VALUES (?, ?, ?, ?) ON CONFLICT (path) DO NOTHING"""
 
 OF_PATH = """
 SELECT h.space, h.user_id, h.thread_id, p.part FROM transcript_parts p JOIN threads h ON h.pk = p.thread_pk

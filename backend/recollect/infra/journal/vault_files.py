@@ -8,7 +8,7 @@ from recollect.domain.forgetting import file_line, file_restored_line
 from recollect.domain.identity import file_key
 from recollect.domain.job import PURGE, file_lane
 from recollect.domain.markdown.transcript import is_transcript
-from recollect.domain.paths import is_entry_path, notes_folder, owner_of_path
+from recollect.domain.paths import file_name, is_entry_path, notes_folder, owner_of_path
 from recollect.domain.vault_file import EMPTY, KnownFile
 from recollect.infra.journal.connector import Connection
 from recollect.infra.journal.database import Database, write_transaction
@@ -43,6 +43,9 @@ TOUCH = """
 INSERT INTO vault_files (path, kind, space, owner, revision) VALUES (?, ?, ?, ?, ?)
 ON CONFLICT (path) DO UPDATE SET revision = CASE
     WHEN vault_files.revision < excluded.revision THEN excluded.revision ELSE vault_files.revision + 1 END"""
+
+ADD_FILE = """
+INSERT INTO vault_files (path, kind, space, owner) VALUES (?, ?, ?, ?) ON CONFLICT (path) DO NOTHING"""
 
 IMPORTED = """
 INSERT INTO vault_files (path, kind, space, owner, written, digest) VALUES (?, ?, ?, ?, 1, ?)
@@ -248,6 +251,16 @@ class SqlVaultFiles(QueueingStore, FileVersions):
         """Every one, by path."""
         found = await self._database.read(f"{FILES} WHERE kind = ? ORDER BY path", (self.kind,))
         return [made(KnownFile, row) for row in found]
+
+    async def space_of(self, owner: str) -> str | None:
+        """The space of an owner's folder; None: no known owner has that folder."""
+        folder = owner.partition("/")[0]
+        if file_name(folder) == folder:
+            return folder
+        found = await self._database.read(
+            "SELECT space FROM vault_files WHERE owner = ? UNION SELECT DISTINCT space FROM threads", (owner,)
+        )
+        return next((row["space"] for row in found if file_name(row["space"]) == folder), None)
 
     @write_transaction
     def announce(self, connection: Connection, file: KnownFile, digest: str, parts: Any = None) -> None:

@@ -2,6 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Collection, Iterable
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
 from recollect.domain.entries.entry import (
@@ -14,20 +15,20 @@ from recollect.domain.entries.entry import (
     skill_deletion_id,
 )
 from recollect.domain.extraction.skill import MAX_CASES, Skill
-from recollect.domain.identity import text_digest
 from recollect.domain.job import Unfinished
 from recollect.domain.markdown.skill_file import parse_skill
 from recollect.domain.markdown.skill_merge import in_persons_words, merge_skill, sealed, without_forgotten
 from recollect.domain.paths import is_skill_path, owner_of_path, skill_folder, skill_path
 from recollect.domain.strategy import skills_job
-from recollect.domain.vault_file import FileStamp, VaultFile
+from recollect.domain.vault_file import FileStamp, KnownFile, VaultFile
 from recollect.errors import Conflict, NotFound, StorageUnavailable
 from recollect.failpoints import FailPoints
 from recollect.infra.journal.entries import SqlEntryStore
-from recollect.infra.journal.entry_files import SqlEntryFileStore, SqlSkillFiles
+from recollect.infra.journal.entry_files import SkillParts, SqlSkillFiles
 from recollect.infra.vault import Vault
 from recollect.service.coordination import OwnerLocks
 from recollect.service.vault.reader import EditReports, Look
+from recollect.service.vault.sync import FileSync, Rendered
 
 SKILL_BYTES = 1_000_000
 
@@ -63,207 +64,6 @@ def without_copies(placed: Iterable[PlacedSkill]) -> dict[str, PlacedSkill]:
         if each.skill.name not in found or skill_folder(each.path) == each.skill.name:
             found[each.skill.name] = each
     return found
-
-
-@dataclass(frozen=True, slots=True)
-class SkillShelf:
-    """One folder a skill, named like it unless a person chose another. Files that can't be read are left alone."""
-
-    vault: Vault
-    files: SqlSkillFiles
-    reports: EditReports
-    fail_points: FailPoints
-    locks: OwnerLocks = field(default_factory=OwnerLocks)
-    """Held while a file is written or removed."""
-    on_changed: Callable[[set[str]], None] = lambda owners: None
-    """Called with the folders of agents whose skills came or went."""
-
-    async def paths(self, folder: str) -> list[str]:
-        """Of an agent's or all agents' files of skills, those included that can't be read."""
-        return [path for path in await self.vault.list_files(folder) if is_skill_path(path)]
-
-    async def placed(self, folder: str) -> list[PlacedSkill]:
-        """All skills of an agent, or of all agents, a person's copies among them, in the order of their paths."""
-        found = [await self._placed(path) for path in await self.paths(folder)]
-        return [each for each in found if each is not None]
-
-    async def _placed(self, path: str) -> PlacedSkill | None:
-        file = await self.vault.look(path, SKILL_BYTES)
-        skill = await read_skill(self.files, path, file)
-        return None if file is None or skill is None else PlacedSkill(path, skill, file.text)
-
-    async def follow_moves(self, owner: str) -> None:
-        """Record the new paths of files that a person moved."""
-        async with self.locks.of(owner):
-            for seen in await self.files.seen(f"{owner}/skills/"):
-                await self.follow_move(owner, seen)
-
-    async def follow_move(self, owner: str, seen: SeenSkill) -> bool:
-        """Find a missing file by its cases, and record its new path; else False. The caller holds the lock."""
-        if await self.vault.look(seen.path, 1) is not None:
-            return False
-        cases = set(await self.made_of(seen.path, seen.text))
-        for placed in await self.placed(owner) if cases else []:
-            is_written = await self.files.last_written(placed.path, placed.text) is not None
-            if cases.issubset(placed.skill.cases) and not is_written:
-                await self.files.move(seen.path, placed.path)
-                await self.files.see(placed.path, placed.text)
-                return True
-        return False
-
-    async def missing(self, owner: str) -> dict[str, Skill]:
-        """The skills whose files are missing or can't be read, as they were last seen, by path.
-
-        Raises StorageUnavailable where the whole vault is away.
-        """
-        self.vault.refuse_if_missing()
-        known = await self.files.seen(f"{owner}/skills/")
-        gone = [seen for seen in known if await self._placed(seen.path) is None]
-        return {seen.path: skill for seen in gone if (skill := parse_skill(seen.text).skill) is not None}
-
-    async def made_of(self, path: str, text: str) -> tuple[str, ...]:
-        """The ids of the cases that a file names, or named when we last wrote it."""
-        written = await self.files.last_written(path, text)
-        found = [skill for each in (written, text) if each and (skill := parse_skill(each).skill)]
-        return tuple(dict.fromkeys(case_id for skill in found for case_id in skill.cases))
-
-    async def written_cases(self, path: str) -> tuple[str, ...]:
-        """The ids of the cases that a file named when we last wrote it; none, where we never did."""
-        found = await self.vault.look(path, SKILL_BYTES)
-        written = await self.files.last_written(path, found.text if found is not None else None)
-        skill = parse_skill(written).skill if written is not None else None
-        return skill.cases if skill is not None else ()
-
-    async def unreadable(self, owner: str) -> dict[str, str]:
-        """The texts of files that can't be read as skills, by path."""
-        found = {path: await self.vault.look(path, SKILL_BYTES) for path in await self.paths(owner)}
-        return {
-            path: file.text
-            for path, file in found.items()
-            if file is not None and await read_skill(self.files, path, file) is None
-        }
-
-    async def naming_forgotten(self, owner: str) -> dict[str, PlacedSkill | None]:
-        """The files of all other agents that name a forgotten case; None for those that can't be read."""
-        gone = await self.files.gone_cases()
-        found: dict[str, PlacedSkill | None] = {}
-        for seen in await self.files.seen() if gone else []:
-            if seen.path.startswith(f"{owner}/") or gone.isdisjoint(await self.made_of(seen.path, seen.text)):
-                continue
-            found[seen.path] = await self._placed(seen.path)
-        return found
-
-    async def put(
-        self, owner: str, skill: Skill, instead_of: str | None = None, lost: Collection[str] = ()
-    ) -> PlacedSkill:
-        """Write the skill, keep what a person changed in its file, and return it as the file has it.
-
-        `instead_of` is its file until now; it stays there unless its name changes. Raises Unfinished if that file is
-        gone. `lost` are its forgotten cases: what we wrote because of them is removed from a person's sections too.
-        """
-        path = skill_path(owner, skill.name)
-        source = instead_of or path
-        async with self.locks.of(owner):
-            found = await self.vault.look(source, SKILL_BYTES)
-            if found is None and instead_of is not None:
-                raise Unfinished
-            text = found.text if found is not None else None
-            was = parse_skill(text).skill if text is not None else None
-            if text is not None and (was is None or was.name == skill.name):
-                path = source
-            merged = merge_skill(
-                await self.files.last_written(source, text), text, skill, renamed=source != path
-            )
-            for title in merged.conflicts:
-                self.reports.tell(
-                    path, f"{title} was changed by hand and stays so; the skill is improved elsewhere"
-                )
-            if text is not None and was is not None:
-                await self.files.see(source, text)
-            made = merged.text
-            if lost and text is not None:
-                made = without_forgotten(made, skill, lost, await self._versions(source, text))
-            made = sealed(made)
-            if source != path or made != text:
-                await self._write(path, made)
-            if source != path:
-                await self._remove(source)
-        return PlacedSkill(path, parse_skill(made).skill or skill, made)
-
-    async def _versions(self, path: str, text: str) -> list[str]:
-        """What the file says and said, as far as it is known."""
-        written = await self.files.last_written(path, text)
-        past = [each.text for each in await self.files.versions(path)]
-        return [*past, *([written] if written is not None else []), text]
-
-    async def rewrite(
-        self, path: str, text: str, actor: Actor, cause: str, revision: int | None = None
-    ) -> None:
-        """Replace the file by a person's text. Raises Conflict if the file has another revision by now."""
-        async with self.locks.of(owner_of_path(path) or ""):
-            found = await self.vault.look(path, SKILL_BYTES)
-            skill = await read_skill(self.files, path, found)
-            if found is None or skill is None:
-                raise NotFound("the skill's file was removed meanwhile")
-            await self.files.see(path, found.text)
-            (seen,) = await self.files.seen(path)
-            if revision not in (None, seen.revision):
-                raise Conflict(
-                    f"the skill was changed meanwhile: it is at revision {seen.revision}, not {revision}; read it again",
-                    field="revision",
-                )
-            last = await self.files.last_written(path, found.text)
-            theirs = sealed(in_persons_words(last or found.text, skill, text, undo=actor == "undo"))
-            if theirs == found.text:
-                return
-            if await self.vault.write_unless_foreign(path, theirs, frozenset([found.digest])) is not None:
-                raise Conflict("the skill's file is being edited; read it again")
-            await self.files.see(path, theirs, actor, cause)
-            await self.files.allow(path, text_digest(theirs))
-
-    async def replace_old_copy(self, path: str, found: VaultFile) -> bool:
-        """Restore the current version over an old copy, or remove it; else False. The caller holds the lock."""
-        current = next((seen.text for seen in await self.files.seen(path) if seen.path == path), None)
-        is_current = found.text in (current, await self.files.last_written(path, found.text))
-        if is_current or not await self.files.is_old_copy(path, *found.digests):
-            return False
-        if current is None:
-            await self._take_away(path)
-            self.reports.old_copy_removed(path)
-        else:
-            await self.vault.write(path, current, frozenset([found.digest]))
-            self.reports.old_copy_replaced(path)
-        return True
-
-    async def remove_file(self, path: str) -> None:
-        """Remove the file and its conflict files."""
-        async with self.locks.of(owner_of_path(path) or ""):
-            await self._remove(path)
-            for beside in await self.vault.list_files(path.rpartition("/")[0]):
-                if ".conflict-" in beside.rpartition("/")[2]:
-                    await self._take_away(beside)
-
-    async def _remove(self, path: str) -> None:
-        # First: a file that is known and not there counts as removed by a person.
-        await self.files.forget(path)
-        await self._take_away(path)
-
-    async def _take_away(self, path: str) -> None:
-        current = await self.vault.look(path, SKILL_BYTES)
-        await self.vault.remove_file(path, frozenset([current.digest] if current is not None else ()))
-        # Its name may be words of a forgotten case.
-        await self.vault.remove_empty_folder(path.rpartition("/")[0])
-        self.on_changed({owner_of_path(path) or ""})
-
-    async def _write(self, path: str, text: str) -> None:
-        current = await self.vault.look(path, SKILL_BYTES)
-        await self.files.announce(path, text)
-        self.fail_points.reach("skill.announced")
-        ours = frozenset([text_digest(text), *([current.digest] if current is not None else [])])
-        if await self.vault.write_unless_foreign(path, text, ours) is not None:
-            raise StorageUnavailable("the skill's file is being edited")
-        await self.files.record(path, text)
-        self.on_changed({owner_of_path(path) or ""})
 
 
 @dataclass(frozen=True, slots=True)
@@ -303,90 +103,281 @@ class SkillDeletions:
 
 
 @dataclass(frozen=True, slots=True)
-class SkillFollower:
-    """Follows files of skills. The caller, who sees the whole vault, decides whether a person removed a file."""
+class SkillShelf(FileSync):
+    """One folder a skill, named like it unless a person chose another.
 
-    shelf: SkillShelf
+    What is in a file is the skill: it is recorded, never written over. Files that can't be read are left alone.
+    """
+
+    store: SqlSkillFiles
+    vault: Vault
+    reports: EditReports
     deletions: SkillDeletions
-    entry_files: SqlEntryFileStore
-    """Knows the spaces of folders."""
     forget_words: Callable[[str], Awaitable[None]]
     """Queues the job of a space that overwrites the journal's free pages."""
+    fail_points: FailPoints
+    locks: OwnerLocks = field(default_factory=OwnerLocks)
+    """Held while a file is imported, written or removed."""
+    on_changed: Callable[[set[str]], None] = lambda owners: None
+    """Called with the folders of agents whose skills came or went."""
+    limit = SKILL_BYTES
+
+    async def paths(self, folder: str) -> list[str]:
+        """Of an agent's or all agents' files of skills, those included that can't be read."""
+        return [path for path in await self.vault.list_files(folder) if is_skill_path(path)]
+
+    async def placed(self, folder: str) -> list[PlacedSkill]:
+        """All skills of an agent, or of all agents, a person's copies among them, in the order of their paths."""
+        found = [await self._placed(path) for path in await self.paths(folder)]
+        return [each for each in found if each is not None]
+
+    async def _placed(self, path: str) -> PlacedSkill | None:
+        file = await self.vault.look(path, SKILL_BYTES)
+        skill = await read_skill(self.store, path, file)
+        return None if file is None or skill is None else PlacedSkill(path, skill, file.text)
+
+    async def follow_moves(self, owner: str) -> None:
+        """Record the new paths of files that a person moved."""
+        async with self.locks.of(owner):
+            for seen in await self.store.seen(f"{owner}/skills/"):
+                await self.follow_move(owner, seen)
+
+    async def follow_move(self, owner: str, seen: SeenSkill) -> bool:
+        """Find a missing file by its cases, and record its new path; else False. The caller holds the lock."""
+        if await self.vault.look(seen.path, 1) is not None:
+            return False
+        cases = set(await self.made_of(seen.path, seen.text))
+        for placed in await self.placed(owner) if cases else []:
+            is_written = await self.store.last_written(placed.path, placed.text) is not None
+            if cases.issubset(placed.skill.cases) and not is_written:
+                await self.store.move(seen.path, placed.path)
+                await self.store.see(placed.path, placed.text)
+                return True
+        return False
+
+    async def missing(self, owner: str) -> dict[str, Skill]:
+        """The skills whose files are missing or can't be read, as they were last seen, by path.
+
+        Raises StorageUnavailable where the whole vault is away.
+        """
+        self.vault.refuse_if_missing()
+        known = await self.store.seen(f"{owner}/skills/")
+        gone = [seen for seen in known if await self._placed(seen.path) is None]
+        return {seen.path: skill for seen in gone if (skill := parse_skill(seen.text).skill) is not None}
+
+    async def made_of(self, path: str, text: str) -> tuple[str, ...]:
+        """The ids of the cases that a file names, or named when we last wrote it."""
+        written = await self.store.last_written(path, text)
+        found = [skill for each in (written, text) if each and (skill := parse_skill(each).skill)]
+        return tuple(dict.fromkeys(case_id for skill in found for case_id in skill.cases))
+
+    async def written_cases(self, path: str) -> tuple[str, ...]:
+        """The ids of the cases that a file named when we last wrote it; none, where we never did."""
+        found = await self.vault.look(path, SKILL_BYTES)
+        written = await self.store.last_written(path, found.text if found is not None else None)
+        skill = parse_skill(written).skill if written is not None else None
+        return skill.cases if skill is not None else ()
+
+    async def unreadable(self, owner: str) -> dict[str, str]:
+        """The texts of files that can't be read as skills, by path."""
+        found = {path: await self.vault.look(path, SKILL_BYTES) for path in await self.paths(owner)}
+        return {
+            path: file.text
+            for path, file in found.items()
+            if file is not None and await read_skill(self.store, path, file) is None
+        }
+
+    async def naming_forgotten(self, owner: str) -> dict[str, PlacedSkill | None]:
+        """The files of all other agents that name a forgotten case; None for those that can't be read."""
+        gone = await self.store.gone_cases()
+        found: dict[str, PlacedSkill | None] = {}
+        for seen in await self.store.seen() if gone else []:
+            if seen.path.startswith(f"{owner}/") or gone.isdisjoint(await self.made_of(seen.path, seen.text)):
+                continue
+            found[seen.path] = await self._placed(seen.path)
+        return found
+
+    async def put_skill(
+        self, owner: str, skill: Skill, instead_of: str | None = None, lost: Collection[str] = ()
+    ) -> PlacedSkill:
+        """Write the skill, keep what a person changed in its file, and return it as the file has it.
+
+        `instead_of` is its file until now; it stays there unless its name changes. Raises Unfinished if that file is
+        gone. `lost` are its forgotten cases: what we wrote because of them is removed from a person's sections too.
+        """
+        path = skill_path(owner, skill.name)
+        source = instead_of or path
+        async with self.locks.of(owner):
+            found = await self.vault.look(source, SKILL_BYTES)
+            if found is None and instead_of is not None:
+                raise Unfinished
+            text = found.text if found is not None else None
+            was = parse_skill(text).skill if text is not None else None
+            if text is not None and (was is None or was.name == skill.name):
+                path = source
+            merged = merge_skill(
+                await self.store.last_written(source, text), text, skill, renamed=source != path
+            )
+            for title in merged.conflicts:
+                self.reports.tell(
+                    path, f"{title} was changed by hand and stays so; the skill is improved elsewhere"
+                )
+            if text is not None and was is not None:
+                await self.store.see(source, text)
+            made = merged.text
+            if lost and text is not None:
+                made = without_forgotten(made, skill, lost, await self._versions(source, text))
+            made = sealed(made)
+            if source != path or made != text:
+                current = await self.vault.look(path, SKILL_BYTES)
+                ours = frozenset([current.digest] if current is not None else ())
+                if await self.put(await self.store.file_at(path), made, ours, SkillParts(made)) is not None:
+                    raise StorageUnavailable("the skill's file is being edited")
+            if source != path:
+                await self._remove(source)
+        return PlacedSkill(path, parse_skill(made).skill or skill, made)
+
+    async def _versions(self, path: str, text: str) -> list[str]:
+        """What the file says and said, as far as it is known."""
+        written = await self.store.last_written(path, text)
+        past = [each.text for each in await self.store.versions(path)]
+        return [*past, *([written] if written is not None else []), text]
+
+    async def rewrite(
+        self, path: str, text: str, actor: Actor, cause: str, revision: int | None = None
+    ) -> None:
+        """Replace the file by a person's text. Raises Conflict if the file has another revision by now."""
+        async with self.locks.of(owner_of_path(path) or ""):
+            found = await self.vault.look(path, SKILL_BYTES)
+            skill = await read_skill(self.store, path, found)
+            if found is None or skill is None:
+                raise NotFound("the skill's file was removed meanwhile")
+            await self.store.see(path, found.text)
+            (seen,) = await self.store.seen(path)
+            if revision not in (None, seen.revision):
+                raise Conflict(
+                    f"the skill was changed meanwhile: it is at revision {seen.revision}, not {revision}; read it again",
+                    field="revision",
+                )
+            last = await self.store.last_written(path, found.text)
+            theirs = sealed(in_persons_words(last or found.text, skill, text, undo=actor == "undo"))
+            if theirs == found.text:
+                return
+            parts = SkillParts(theirs, actor, cause)
+            file = await self.store.file_at(path)
+            if await self.put(file, theirs, frozenset([found.digest]), parts) is not None:
+                raise Conflict("the skill's file is being edited; read it again")
+
+    async def remove_file(self, path: str) -> None:
+        """Remove the file and its conflict files."""
+        async with self.locks.of(owner_of_path(path) or ""):
+            await self._remove(path)
+            for beside in await self.vault.list_files(path.rpartition("/")[0]):
+                if ".conflict-" in beside.rpartition("/")[2]:
+                    await self._take_away(beside)
+
+    async def _remove(self, path: str) -> None:
+        # First: a file that is known and not there counts as removed by a person.
+        await self.store.removed(path)
+        await self._take_away(path)
+
+    async def _take_away(self, path: str) -> None:
+        current = await self.vault.look(path, SKILL_BYTES)
+        await self.vault.remove_file(path, frozenset([current.digest] if current is not None else ()))
+        await self.removed(path)
+
+    async def removed(self, path: str) -> None:
+        # Its name may be words of a forgotten case.
+        await self.vault.remove_empty_folder(path.rpartition("/")[0])
+        self.changed(path)
 
     def follows(self, path: str) -> bool:
         return is_skill_path(path)
 
-    async def known(self) -> dict[str, str]:
-        """The files that should be in the vault, with the digests of their last known content."""
-        return {seen.path: text_digest(seen.text) for seen in await self.shelf.files.seen()}
+    async def render(self, file: KnownFile, found: VaultFile | None, *, is_old: bool) -> Rendered:
+        seen = await self.store.seen(file.path)
+        return Rendered(seen[0].text if seen else None)
+
+    async def import_edits(
+        self, path: str, file: KnownFile | None, found: VaultFile, *, confirmed: bool
+    ) -> bool:
+        """One that can't be read is left alone."""
+        if found.is_whole and parse_skill(found.text).skill is not None:
+            await self.store.see(path, found.text)
+            self.changed(path)
+        return True
+
+    def announced(self, path: str) -> None:
+        self.fail_points.reach("skill.announced")
+
+    def changed(self, path: str) -> None:
+        self.on_changed({owner_of_path(path) or ""})
+
+    def _is_foreign(self, file: KnownFile | None, found: VaultFile) -> bool:
+        """One that was announced is recorded as any other."""
+        return file is None or found.digest != file.digest
 
     async def look_at(self, paths: Iterable[str], look: Look | None = None) -> dict[str, FileStamp]:
-        """Remember them as they are, unless they can't be read. Returns the stamps of those that were looked at.
+        """In turn with whoever makes and removes skills.
 
-        One that names a forgotten case may hold its words: it is made again.
+        One that names a forgotten case may hold its words: it is made again, whether it is known or not.
         """
         stamps: dict[str, FileStamp] = {}
-        gone = await self.shelf.files.gone_cases()
         for path in paths:
             owner = owner_of_path(path) or ""
-            # A file that is being removed must not be taken for one that is there.
-            async with self.shelf.locks.of(owner):
-                found = await (look or self.shelf.vault.look)(path, SKILL_BYTES)
-                if found is None or not found.is_whole:
-                    continue
-                if await self.shelf.replace_old_copy(path, found):
-                    continue
-                skill = parse_skill(found.text).skill
-                if skill is not None:
-                    await self.shelf.files.see(path, found.text)
-                    self.shelf.on_changed({owner})
-                if skill is not None and not gone.isdisjoint(skill.cases):
-                    await self._make_again(owner, skill.cases)
-            if found.stamp is not None:
-                stamps[path] = found.stamp
+            async with self.locks.of(owner):
+                stamps |= await FileSync.look_at(self, [path], look)
+                gone = await self.store.gone_cases()
+                for seen in await self.store.seen(path) if gone else ():
+                    skill = parse_skill(seen.text).skill
+                    if skill is not None and not gone.isdisjoint(skill.cases):
+                        await self._make_again(owner, skill.cases)
         return stamps
 
     async def _make_again(self, owner: str, case_ids: Iterable[str]) -> None:
-        """By the agent whose cases are left of it: the file may be a copy that a person gave to another."""
-        entries, space = self.deletions.entries, await self.entry_files.space_of(owner)
+        """By the agents whose cases are left of it: the file may be a copy that a person gave to another."""
+        entries, space = self.deletions.entries, await self.store.space_of(owner)
         if space is not None:
             left = [case for each in case_ids if (case := await entries.get(space, each)) is not None]
             agents = {case.owner for case in left} or {owner}
             await entries.queue(space, None, [skills_job(agent) for agent in sorted(agents)])
 
-    async def let_go(self, paths: Iterable[str]) -> None:
-        """A person removed these, or gave them another name."""
-        if self.shelf.reports.goes_back():
-            await self.write_again(paths)
-            return
-        for path in paths:
-            for seen in await self.shelf.files.seen(path):
-                await self._let_go(seen)
+    async def see_edits(self, path: str, file: KnownFile | None, found: VaultFile) -> None:
+        """At once. The caller holds the lock."""
+        with suppress(Unfinished):  # The next sweep settles it.
+            await self.settle(path)
 
     async def write_again(self, paths: Iterable[str]) -> None:
-        """Restore these files as they were: nobody meant to remove them."""
         for path in paths:
-            for seen in await self.shelf.files.seen(path):
-                await self.shelf.vault.write_unless_foreign(path, seen.text, frozenset())
-                self.shelf.reports.file_restored(path)
+            async with self.locks.of(owner_of_path(path) or ""):
+                file = await self.store.file(path)
+                if file is not None and await self.vault.look(path, 1) is None:
+                    with suppress(Unfinished):  # A person put it there in that moment.
+                        await self._write(file, None)
+                        self.reports.file_restored(path)
 
-    async def _let_go(self, seen: SeenSkill) -> None:
-        owner = owner_of_path(seen.path)
+    async def remove_contents(self, path: str) -> None:
+        """That skill is not made again, unless it is elsewhere."""
+        owner = owner_of_path(path)
         assert owner is not None
-        async with self.shelf.locks.of(owner):
-            if await self.shelf.vault.look(seen.path, 1) is not None:
+        space = await self.store.space_of(owner)
+        async with self.locks.of(owner):
+            known = await self.store.seen(path)
+            if (
+                not known
+                or await self.vault.look(path, 1) is not None
+                or await self.follow_move(owner, known[0])
+            ):
                 return
-            if await self.shelf.follow_move(owner, seen):
-                return
-            cases = await self.shelf.made_of(seen.path, seen.text)
-            others = await self.shelf.placed(owner)
-            space = await self.entry_files.space_of(owner)
+            text = known[0].text
+            cases = await self.made_of(path, text)
+            others = await self.placed(owner)
             if space is not None and not any(set(cases) <= set(other.skill.cases) for other in others):
-                was = parse_skill(seen.text).skill
-                name = was.name if was is not None else skill_folder(seen.path)
+                was = parse_skill(text).skill
+                name = was.name if was is not None else skill_folder(path)
                 await self.deletions.add_skill(space, owner, name, cases)
-                self.shelf.reports.tell(seen.path, "was removed by hand: that skill is not made again")
-            await self.shelf.files.forget(seen.path)
-            self.shelf.on_changed({owner})
+                self.reports.tell(path, "was removed by hand: that skill is not made again")
+            await self.store.removed(path)
+            self.changed(path)
         if space is not None:
             await self.forget_words(space)

@@ -30,7 +30,7 @@ from recollect.infra.journal.entries import SqlEntryStore
 from recollect.service.models.cached_model_calls import CachedModelCalls, ExtractionFailed, Question
 from recollect.service.remember.consolidate import NO_MODEL, NOTHING, leave_receipts
 from recollect.service.remember.extract import PromptTexts
-from recollect.service.skills.files import PlacedSkill, SkillDeletions, SkillShelf, without_copies
+from recollect.service.skills.files import PlacedSkill, SkillShelf, without_copies
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,7 +152,6 @@ class Skills:
     model_calls: CachedModelCalls | None
     """None without a model."""
     prompts: PromptTexts
-    deletions: SkillDeletions
 
     async def handle(self, job: Job) -> None:
         """For jobs of the strategy skill; one at a time for each agent."""
@@ -161,7 +160,7 @@ class Skills:
         known = {each.entry_id: each for each in reversed(listed) if each.sources}
         await self.shelf.follow_moves(owner)
         missing = (await self.shelf.missing(owner)).values()
-        deletions = {deletion.entry_id: deletion for deletion in await self.deletions.of(space, owner)}
+        deletions = {deletion.entry_id: deletion for deletion in await self.shelf.deletions.of(space, owner)}
         gone = frozenset(case_id for each in missing for case_id in each.cases)
         folders = frozenset(map(skill_folder, await self.shelf.paths(owner)))
         placed = await self.shelf.placed(owner)
@@ -216,7 +215,7 @@ class Skills:
         if order.skill is None and await self._was_deleted(agent, made, new):
             return
         earlier = None if order.skill is None else agent.placed[order.skill.name].path
-        agent.placed[made.name] = await self.shelf.put(agent.owner, made, instead_of=earlier)
+        agent.placed[made.name] = await self.shelf.put_skill(agent.owner, made, instead_of=earlier)
         agent.tell(new, {"state": "extracted", "skill": made.name, **told})
 
     async def _written(self, order: SkillOrder) -> tuple[Skill | None, JsonObject]:
@@ -251,7 +250,7 @@ class Skills:
 
     async def _add_to_deletion(self, agent: _Agent, deletion: Deletion, cases: Sequence[Case]) -> None:
         ids = [case.case_id for case in cases]
-        deletion = await self.deletions.add(agent.space, agent.owner, deletion, ids)
+        deletion = await self.shelf.deletions.add(agent.space, agent.owner, deletion, ids)
         agent.deletions[deletion.entry_id] = deletion
         agent.deleted_cases |= dict.fromkeys(ids, deletion)
 
@@ -259,7 +258,7 @@ class Skills:
         """Once all cases of a deleted skill are forgotten, its name is all that tells it."""
         user = agent.user_of(cases[-1])
         deletion = agent.deletions.get(skill_deletion_id(agent.space, agent.owner, user, made.name))
-        if deletion is None or not await self.deletions.is_empty(agent.space, agent.owner, deletion):
+        if deletion is None or not await self.shelf.deletions.is_empty(agent.space, agent.owner, deletion):
             return False
         await self._add_to_deletion(agent, deletion, cases)
         agent.tell(cases, _DELETED)
@@ -270,7 +269,7 @@ class Skills:
 
         A file that can't be read may hold its words in any place: it goes whole.
         """
-        await self.shelf.files.forget_versions(agent.space, f"{agent.owner}/skills/")
+        await self.shelf.store.forget_versions(agent.space, f"{agent.owner}/skills/")
         missing = await self.shelf.missing(agent.owner)
         named = {path: skill.cases for path, skill in missing.items()}
         for path, text in (await self.shelf.unreadable(agent.owner)).items():
@@ -294,7 +293,7 @@ class Skills:
             else:
                 await self.shelf.remove_file(path)
                 self.shelf.reports.tell(path, _LEFT_OF_IT)
-            await self.shelf.files.forget_versions(agent.space, path)
+            await self.shelf.store.forget_versions(agent.space, path)
 
     async def _lost(self, agent: _Agent, path: str, case_ids: Iterable[str]) -> list[str]:
         """Of the cases that a file names, those that were here and are gone.
@@ -304,7 +303,7 @@ class Skills:
         absent = [each for each in case_ids if await self.entries.get(agent.space, each) is None]
         if not absent:
             return []
-        once_here = {*await self.shelf.files.gone_cases(), *await self.shelf.written_cases(path)}
+        once_here = {*await self.shelf.store.gone_cases(), *await self.shelf.written_cases(path)}
         return [case_id for case_id in absent if case_id in once_here]
 
     async def _follow_changes(
@@ -341,7 +340,7 @@ class Skills:
         if not lost or is_named_after(skill.name, rest):
             made = replace(made, name=skill.name)
         made = replace(made, edited=skill.edited)
-        put = await self.shelf.put(owner_of_path(path) or agent.owner, made, instead_of=path, lost=lost)
+        put = await self.shelf.put_skill(owner_of_path(path) or agent.owner, made, instead_of=path, lost=lost)
         agent.placed = {put.skill.name: put} | others
         agent.tell(rest, {"state": "extracted", "skill": put.skill.name, **told})
 

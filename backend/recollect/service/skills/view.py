@@ -1,7 +1,7 @@
 """Skills as people see them: list, read, change, delete and restore."""
 
 from collections import defaultdict
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from recollect.domain.access import Caller
@@ -17,12 +17,7 @@ from recollect.infra.journal.entries import SqlEntryStore
 from recollect.infra.journal.files import SqlTranscriptStore
 from recollect.infra.journal.threads import SqlThreadStore
 from recollect.service.entries import Deletion, EntryFilter, ShownEntry
-from recollect.service.skills.files import (
-    PlacedSkill,
-    SkillDeletions,
-    SkillShelf,
-    without_copies,
-)
+from recollect.service.skills.files import PlacedSkill, SkillShelf, without_copies
 from recollect.service.sources import EntryView, Reason
 
 
@@ -90,9 +85,6 @@ class SkillEntries:
     threads: SqlThreadStore
     transcripts: SqlTranscriptStore
     shelf: SkillShelf
-    deletions: SkillDeletions
-    forget_words: Callable[[str], Awaitable[None]]
-    """Has the journal's free pages of a space's overwritten."""
 
     async def list_skills(
         self, caller: Caller, user_id: str | None = None, folder: str | None = None
@@ -105,7 +97,7 @@ class SkillEntries:
         for each in await self.shelf.placed(folder):
             placed[each.path.split("/")[2]].append(each)
         own = {each.path for skills in placed.values() for each in without_copies(skills).values()}
-        revisions = {seen.path: seen.revision for seen in await self.shelf.files.seen(f"{folder}/")}
+        revisions = {seen.path: seen.revision for seen in await self.shelf.store.seen(f"{folder}/")}
         for agent, each in ((agent, each) for agent, skills in placed.items() for each in skills):
             cases = [await self.entries.get(caller.space, case_id) for case_id in each.skill.cases]
             if await _may_see(view, cases):
@@ -194,9 +186,11 @@ class SkillEntries:
         shown = await self.get_skill(caller, entry_id, user_id)
         cases = await self.shelf.made_of(shown.path, shown.text)
         if not shown.is_copy:
-            await self.deletions.add_skill(caller.space, shown.owner(caller.space), shown.skill.name, cases)
+            await self.shelf.deletions.add_skill(
+                caller.space, shown.owner(caller.space), shown.skill.name, cases
+            )
         await self.shelf.remove_file(shown.path)
-        await self.forget_words(caller.space)
+        await self.shelf.forget_words(caller.space)
         return Deletion(shown.as_entry(caller.space), (), ())
 
     async def history(
@@ -228,7 +222,7 @@ class SkillEntries:
         return await self._view(caller, user_id).why(shown.as_entry(caller.space))
 
     async def _past(self, caller: Caller, shown: ShownSkill) -> list[EntryVersion]:
-        return [_version(caller.space, shown, each) for each in await self.shelf.files.versions(shown.path)]
+        return [_version(caller.space, shown, each) for each in await self.shelf.store.versions(shown.path)]
 
     def _view(self, caller: Caller, user_id: str | None) -> EntryView:
         return EntryView(self.entries, self.threads, self.transcripts, caller, user_id)

@@ -5,11 +5,10 @@ import logging
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, field
-from typing import Protocol
 
 from recollect.domain.markdown.revision import Revision
 from recollect.domain.paths import copied_path, is_note
-from recollect.domain.vault_file import FileStamp, Listing, VaultFile
+from recollect.domain.vault_file import Listing, VaultFile
 from recollect.errors import StorageUnavailable
 from recollect.infra.journal.vault_files import FileVersions
 from recollect.infra.vault import Vault
@@ -228,22 +227,3 @@ class VaultReader:
 
 Look = Callable[[str, int | None], Awaitable[VaultFile | None]]
 """Reads a file, as `VaultReader.look` does."""
-
-
-class FileFollower(Protocol):
-    """Brings the journal up to date with one kind of file."""
-
-    def follows(self, path: str) -> bool: ...
-    async def known(self) -> dict[str, str]:
-        """The files that should be there, with the digests of their last known content."""
-        ...
-
-    async def look_at(self, paths: Iterable[str], look: Look | None = None) -> dict[str, FileStamp]:
-        """Import or queue what changed. Returns the stamps of files that need not be read again."""
-        ...
-
-    async def let_go(self, paths: Iterable[str]) -> None:
-        """A person removed, moved or emptied these files."""
-        ...
-
-    async def write_again(self, paths: Iterable[str]) -> None: ...

@@ -15,7 +15,8 @@ from recollect.infra.vault import Vault
 from recollect.infra.watcher import VaultWatcher
 from recollect.service.coordination import Clock
 from recollect.service.vault.notes import NoteFollower
-from recollect.service.vault.reader import EditReports, FileFollower, VaultReader
+from recollect.service.vault.reader import EditReports, VaultReader
+from recollect.service.vault.sync import FileSync
 
 _MANY_JOBS = 10_000
 _LONG_SWEEP_MS = 60_000
@@ -42,7 +43,7 @@ class VaultSweep:
         sweep_seconds: float = 60.0,
         settle_seconds: float = 0.7,
         on_notes_changed: Callable[[set[str]], None] = lambda owners: None,
-        followers: Sequence[FileFollower] = (),
+        followers: Sequence[FileSync] = (),
         on_swept: Callable[[bool, Listing], Awaitable[None]] | None = None,
     ) -> None:
         self._note_store = notes

@@ -63,14 +63,18 @@ class FileSync:
         """A person removed this file."""
         raise NotImplementedError
 
+    def announced(self, path: str) -> None:
+        """Called before a file is written."""
+
     async def written(self, path: str, text: str, digest: str) -> None:
         """Called before it is recorded that a file was written."""
 
     async def removed(self, path: str) -> None:
         """Called after a file is gone."""
+        self.changed(path)
 
     def changed(self, path: str) -> None:
-        """Called when a file was written and recorded, or imported."""
+        """Called when a file was written and recorded, or imported, or is gone."""
 
     async def handle(self, job: Job) -> None:
         """The handler of jobs of this kind."""
@@ -130,6 +134,7 @@ class FileSync:
         """
         digest = text_digest(text)
         await self.store.announce(file, digest, parts)
+        self.announced(file.path)
         if over_theirs:
             self._tell_conflict(file.path, await self.vault.write(file.path, text, ours | {digest}))
         elif (theirs := await self.vault.write_unless_foreign(file.path, text, ours | {digest})) is not None:

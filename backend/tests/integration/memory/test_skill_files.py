@@ -2,26 +2,32 @@
 
 import asyncio
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from recollect.domain.entries.entry import CASES, Deletion, EntryChange
 from recollect.domain.extraction.skill import Skill
-from recollect.domain.job import Unfinished
-from recollect.domain.vault_file import VaultFile
+from recollect.domain.identity import text_digest
+from recollect.domain.job import DELETIONS, SKILLS, Unfinished
+from recollect.domain.strategy import STRATEGY
+from recollect.domain.vault_file import KnownFile, VaultFile
 from recollect.errors import StorageUnavailable
 from recollect.failpoints import FailPoints
 from recollect.infra.journal.database import Database
 from recollect.infra.journal.entries import SqlEntryStore
-from recollect.infra.journal.entry_files import SqlEntryFileStore, SqlSkillFiles
+from recollect.infra.journal.entry_files import SkillParts, SqlSkillFiles
 from recollect.infra.journal.sqlite import SqliteConnector
-from recollect.service.skills.files import SkillDeletions, SkillFollower, SkillShelf
+from recollect.service.skills.files import SkillDeletions, SkillShelf
 from recollect.service.vault.reader import EditReports
 from tests.fakes import START, FakeClock
 from tests.persons_vault import PersonsVault, new_vault
 
 OWNER = "default/agents/coder"
 PATH = f"{OWNER}/skills/bake/SKILL.md"
+CASE = "ca-0123456789ab"
+BAKE = Skill("bake", "How to bake.", cases=(CASE,))
 
 
 @pytest.fixture
@@ -38,17 +44,36 @@ def files(database: Database) -> SqlSkillFiles:
 
 
 @pytest.fixture
+def shelf(database: Database, files: SqlSkillFiles, vault: PersonsVault) -> SkillShelf:
+    return shelf_of(database, files, vault)
+
+
+def shelf_of(database: Database, files: SqlSkillFiles, vault: PersonsVault) -> SkillShelf:
+    async def forget_words(space: str) -> None:
+        raise AssertionError(f"nothing of {space} is forgotten")
+
+    deletions = SkillDeletions(SqlEntryStore(database, clock=FakeClock()))
+    return SkillShelf(files, vault, EditReports(), deletions, forget_words, FailPoints(None))
+
+
+@pytest.fixture
 async def vault(tmp_path: Path) -> PersonsVault:
     return await new_vault(tmp_path / "vault")
 
 
 async def write(files: SqlSkillFiles, text: str) -> None:
-    await files.announce(PATH, text)
-    await files.record(PATH, text)
+    file = await announce(files, text)
+    await files.record(file, text_digest(text), SkillParts(text))
+
+
+async def announce(files: SqlSkillFiles, text: str) -> KnownFile:
+    file = await files.file_at(PATH)
+    await files.announce(file, text_digest(text), SkillParts(text))
+    return file
 
 
 async def test_a_file_that_was_only_announced_is_not_missed(files: SqlSkillFiles) -> None:
-    await files.announce(PATH, "one")
+    await announce(files, "one")
     assert await files.seen() == []
 
 
@@ -56,9 +81,9 @@ async def test_every_change_is_kept_with_who_made_it(files: SqlSkillFiles) -> No
     await write(files, "one")
     await files.see(PATH, "two")
     await files.see(PATH, "two")
-    await files.announce(PATH, "three")
+    file = await announce(files, "three")
     await files.see(PATH, "three")  # By whoever watches the vault, before it is recorded.
-    await files.record(PATH, "three")
+    await files.record(file, text_digest("three"), SkillParts("three"))
     past = [(each.revision, each.text, each.actor, each.at) for each in await files.versions(PATH)]
     assert past == [(1, "one", "person", START), (2, "two", "extraction", START)]
     (seen,) = await files.seen(f"{OWNER}/skills/")
@@ -70,6 +95,10 @@ async def test_what_a_person_wrote_is_not_taken_for_what_we_did(files: SqlSkillF
     await write(files, "one")
     await files.see(PATH, "two")
     assert await files.last_written(PATH, "two") == "one"
+    await announce(files, "three")  # And placed, by a run that was killed.
+    for text in ("three", "four"):
+        await files.see(PATH, text)
+    assert await files.last_written(PATH, "four") == "three"
 
 
 async def test_of_very_many_versions_the_newest_are_kept(files: SqlSkillFiles) -> None:
@@ -82,15 +111,14 @@ async def test_of_very_many_versions_the_newest_are_kept(files: SqlSkillFiles) -
 async def test_a_file_is_forgotten_with_its_versions(files: SqlSkillFiles) -> None:
     await write(files, "one")
     await write(files, "two")
-    await files.forget(PATH)
+    await files.removed(PATH)
     assert (await files.seen(), await files.versions(PATH)) == ([], [])
 
 
 async def test_a_removal_of_ours_that_is_cut_short_is_not_taken_for_a_persons(
-    files: SqlSkillFiles, vault: PersonsVault
+    shelf: SkillShelf, vault: PersonsVault
 ) -> None:
-    shelf = SkillShelf(vault, files, EditReports(), FailPoints(None))
-    await shelf.put(OWNER, Skill("bake", "How to bake."))
+    await shelf.put_skill(OWNER, Skill("bake", "How to bake."))
     vault.take_away()
     with pytest.raises(StorageUnavailable):
         await shelf.remove_file(PATH)
@@ -118,18 +146,11 @@ async def test_a_skill_that_is_removed_while_somebody_looks_at_it_is_not_missed(
     database: Database, files: SqlSkillFiles, vault: PersonsVault
 ) -> None:
     vault = SlowToAnswer(vault.root)
-    shelf = SkillShelf(vault, files, EditReports(), FailPoints(None))
-    deletions = SkillDeletions(SqlEntryStore(database, clock=FakeClock()))
-
-    async def forget_words(space: str) -> None:
-        raise AssertionError(f"nothing of {space} is forgotten")
-
-    entry_files = SqlEntryFileStore(database, clock=FakeClock())
-    follower = SkillFollower(shelf, deletions, entry_files, forget_words)
-    await shelf.put(OWNER, Skill("bake", "How to bake."))
+    shelf = shelf_of(database, files, vault)
+    await shelf.put_skill(OWNER, Skill("bake", "How to bake."))
     vault.has_read.clear()
     vault.may_tell.clear()
-    looking = asyncio.create_task(follower.look_at([PATH]))
+    looking = asyncio.create_task(shelf.look_at([PATH]))
     await vault.has_read.wait()
     removing = asyncio.create_task(shelf.remove_file(PATH))
     await files.seen()  # Meanwhile the removal has its turn, unless it waits.
@@ -139,42 +160,103 @@ async def test_a_skill_that_is_removed_while_somebody_looks_at_it_is_not_missed(
 
 
 async def test_an_old_copy_of_a_skill_is_no_edit_and_one_of_a_removed_skill_goes(
-    files: SqlSkillFiles, vault: PersonsVault
+    shelf: SkillShelf, vault: PersonsVault
 ) -> None:
-    shelf = SkillShelf(vault, files, EditReports(), FailPoints(None))
-
-    async def put_back(text: str) -> bool:
+    async def put_back(text: str) -> dict[str, str]:
         vault.files[PATH] = text
-        found = await vault.look(PATH)
-        assert found is not None
-        return await shelf.replace_old_copy(PATH, found)
+        await shelf.look_at([PATH])
+        return dict(vault.files)
 
-    await shelf.put(OWNER, Skill("bake", "How to bake."))
+    await shelf.put_skill(OWNER, Skill("bake", "How to bake."))
     old = vault.files[PATH]
-    current = (await shelf.put(OWNER, Skill("bake", "How to bake bread."))).text
-    assert not await put_back(current)
-    assert (await put_back(old), dict(vault.files)) == (True, {PATH: current})
+    current = (await shelf.put_skill(OWNER, Skill("bake", "How to bake bread."))).text
+    assert await put_back(current) == {PATH: current}
+    assert await put_back(old) == {PATH: current}
     await shelf.remove_file(PATH)
-    assert (await put_back(current), dict(vault.files)) == (True, {})
-    assert not await put_back("A person's own.")
+    assert await put_back(current) == {}
+    assert await put_back("A person's own.") == {PATH: "A person's own."}
+
+
+async def test_what_we_wrote_last_is_an_edit_when_a_person_puts_it_back(
+    shelf: SkillShelf, vault: PersonsVault
+) -> None:
+    ours = (await shelf.put_skill(OWNER, Skill("bake", "How to bake."))).text
+    await shelf.rewrite(PATH, f"{ours}\nMy own.\n", "person", "the text changed")
+    assert "My own." in vault.files[PATH]
+    vault.files[PATH] = ours
+    await shelf.look_at([PATH])
+    assert (vault.files[PATH], [seen.text for seen in await shelf.store.seen()]) == (ours, [ours])
+
+
+async def test_an_old_copy_does_not_come_back_to_where_a_person_moved_a_skill_from_but_the_skill_may(
+    shelf: SkillShelf, vault: PersonsVault
+) -> None:
+    moved = PATH.replace("bake", "mine")
+
+    async def move(path: str, to: str) -> None:
+        vault.files[to] = vault.files.pop(path)
+        await shelf.look_at([to])
+        await shelf.let_go([path])
+
+    old = (await shelf.put_skill(OWNER, BAKE)).text
+    current = (await shelf.put_skill(OWNER, replace(BAKE, description="How to bake bread."))).text
+    await move(PATH, moved)
+    await move(moved, PATH)
+    assert (dict(vault.files), list(await shelf.store.held())) == ({PATH: current}, [PATH])
+    await move(PATH, moved)
+    vault.files[PATH] = old
+    await shelf.look_at([PATH])
+    assert dict(vault.files) == {moved: current}
+
+
+async def test_the_folder_of_a_removed_skill_goes_with_an_old_copy_though_a_new_one_is_about_to_be_written(
+    shelf: SkillShelf, vault: PersonsVault
+) -> None:
+    old = (await shelf.put_skill(OWNER, BAKE)).text
+    await shelf.remove_file(PATH)
+    await announce(shelf.store, "new")
+    vault.files[PATH] = old
+    await shelf.look_at([PATH])
+    assert not (vault.root / PATH).parent.exists()
+
+
+async def test_a_file_that_names_a_forgotten_case_is_made_again_though_nobody_touched_it(
+    database: Database, shelf: SkillShelf
+) -> None:
+    await shelf.put_skill(OWNER, BAKE)
+    await shelf.look_at([PATH])
+    assert await kinds_of_jobs(database) == []
+    forgotten = EntryChange("default", OWNER, "person", "", deletions=(Deletion(CASE, CASES, "", ()),))
+    await shelf.deletions.entries.apply(forgotten)
+    for _ in range(2):
+        await shelf.look_at([PATH])
+    assert await kinds_of_jobs(database) == [STRATEGY]
+
+
+async def test_the_job_of_a_file_is_not_taken_for_one_that_asks_for_skills_after_a_turn(
+    database: Database, files: SqlSkillFiles
+) -> None:
+    await files.queue(PATH)
+    assert SKILLS not in await kinds_of_jobs(database)
+
+
+async def kinds_of_jobs(database: Database) -> list[str]:
+    jobs = await database.read("SELECT kind FROM jobs WHERE kind != ?", (DELETIONS,))
+    return [row["kind"] for row in jobs]
 
 
 async def test_a_skill_that_is_removed_while_it_is_improved_does_not_come_back(
-    files: SqlSkillFiles, vault: PersonsVault
+    shelf: SkillShelf, vault: PersonsVault
 ) -> None:
-    shelf = SkillShelf(vault, files, EditReports(), FailPoints(None))
-    await shelf.put(OWNER, Skill("bake", "How to bake."))
+    await shelf.put_skill(OWNER, Skill("bake", "How to bake."))
     await shelf.remove_file(PATH)
     with pytest.raises(Unfinished):
-        await shelf.put(OWNER, Skill("bake", "How to bake bread."), instead_of=PATH)
+        await shelf.put_skill(OWNER, Skill("bake", "How to bake bread."), instead_of=PATH)
     assert vault.files == {}
 
 
-async def test_no_skill_is_missing_from_a_vault_that_is_away(
-    files: SqlSkillFiles, vault: PersonsVault
-) -> None:
-    shelf = SkillShelf(vault, files, EditReports(), FailPoints(None))
-    await shelf.put(OWNER, Skill("bake", "How to bake."))
+async def test_no_skill_is_missing_from_a_vault_that_is_away(shelf: SkillShelf, vault: PersonsVault) -> None:
+    await shelf.put_skill(OWNER, Skill("bake", "How to bake."))
     vault.take_away()
     with pytest.raises(StorageUnavailable):
         await shelf.missing(OWNER)

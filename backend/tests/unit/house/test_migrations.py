@@ -11,6 +11,8 @@ import pytest
 from alembic.config import Config
 from alembic.script import ScriptDirectory
 
+from recollect.domain.entries.entry import PastSkill, SeenSkill
+from recollect.domain.identity import text_digest
 from recollect.domain.model import ThreadRef
 from recollect.domain.paths import transcript_path
 from recollect.domain.people import Preferences, Preset
@@ -25,13 +27,15 @@ from recollect.infra.journal.connection import (
     upgrade_schema,
 )
 from recollect.infra.journal.database import Database
-from recollect.infra.journal.entry_files import SqlEntryFileStore
+from recollect.infra.journal.entry_files import SqlEntryFileStore, SqlSkillFiles
 from recollect.infra.journal.files import SqlTranscriptStore
 from recollect.infra.journal.people import SqlPresetStore
 from recollect.infra.journal.sqlite import SqliteConnector
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "schema-0026.sql"
 ANN = "default/users/ann"
+CODER = "default/agents/coder"
+SKILLS = f"{CODER}/skills"
 FILES_OF_0026 = (
     f"INSERT INTO entry_files VALUES ('{ANN}/facts/2026-05-08.md', 'default', '{ANN}', 1700000000000, 7, 'd1', 'd2 d3')",
     """INSERT INTO people VALUES ('default', 'preset', 'calm', '{"name": "Calm", "instructions": "Be calm."}', 3,
@@ -40,6 +44,9 @@ FILES_OF_0026 = (
         '{ANN}/preferences.md', 2, 'd4', NULL)""",
     "INSERT INTO threads (pk, space, user_id, thread_id, created, updated) VALUES (7, 'default', 'ann', 't 1', 0, 0)",
     "INSERT INTO transcript_parts VALUES (7, 1, 1, 2, 3, 'd5', 'd6'), (7, 2, 3, 4, 1, NULL, 'd7')",
+    f"INSERT INTO skill_files VALUES ('{SKILLS}/bake/SKILL.md', 'ours', 'next', 'seen', 4)",
+    f"INSERT INTO skill_files VALUES ('{SKILLS}/new/SKILL.md', NULL, 'first', NULL, 0)",
+    f"INSERT INTO skill_versions VALUES ('{SKILLS}/bake/SKILL.md', 3, 'was', '[]', 'person', 'by hand', 9)",
 )
 REFUSED = [("0001", SchemaTooOld, OLDEST), ("0025", SchemaTooOld, OLDEST), ("9999", SchemaTooNew, HEAD)]
 
@@ -110,6 +117,16 @@ async def test_the_files_that_a_home_of_0026_knows_are_known_as_before(
         StoredPart(2, 3, 4, 1, None, "d7"),
     ]
     assert await transcripts.held() == {transcript_path(*thread, 1): "d5"}
+    skills = SqlSkillFiles(database, clock=lambda: 1)
+    bake, new = f"{SKILLS}/bake/SKILL.md", f"{SKILLS}/new/SKILL.md"
+    seen, following, first = map(text_digest, ("seen", "next", "first"))
+    assert await skills.files() == [
+        KnownFile(bake, "skill_files", "default", CODER, 4, 4, seen, following),
+        KnownFile(new, "skill_files", "default", CODER, 1, 0, None, first),
+    ]
+    assert (await skills.held(), await skills.seen()) == ({bake: seen}, [SeenSkill(bake, "seen", 4)])
+    assert [await skills.last_written(bake, text) for text in ("seen", "next")] == ["ours", "next"]
+    assert await skills.versions(bake) == [PastSkill(bake, 3, "was", "person", "by hand", 9)]
     await database.close()
 
 

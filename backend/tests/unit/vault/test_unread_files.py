@@ -12,7 +12,8 @@ from recollect.domain.vault_file import NOT_FOLLOWED, UNREADABLE, FileStamp, Vau
 from recollect.errors import StorageUnavailable
 from recollect.service import coordination as retry_loop
 from recollect.service.recall.verify import UNPROVEN
-from recollect.service.vault.reader import FileFollower, Look
+from recollect.service.vault.reader import Look
+from recollect.service.vault.sync import FileSync
 from tests.contract.journals import Journal
 from tests.eventually import eventually
 from tests.persons_vault import PersonsVault
@@ -54,7 +55,7 @@ class LockedVault(PersonsVault):
         return seen | dict.fromkeys(self.locked_folders, UNREADABLE) | dict.fromkeys(self.links, NOT_FOLLOWED)
 
 
-class ReadsOne(FileFollower):
+class ReadsOne(FileSync):
     """Follows presets, and would fail as a whole where one cannot be read."""
 
     def __init__(self) -> None:

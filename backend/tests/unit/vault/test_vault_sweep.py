@@ -10,6 +10,7 @@ from recollect.domain.model import NOTE_BYTES, Note
 from recollect.domain.vault_file import FileStamp, VaultFile
 from recollect.errors import StorageUnavailable
 from recollect.service.vault.reader import Look
+from recollect.service.vault.sync import FileSync
 from tests.contract.journals import Journal
 from tests.entry_house import TODAY, entry_house, fact
 from tests.eventually import eventually
@@ -77,8 +78,10 @@ async def test_files_that_go_one_after_another_are_counted_together(house: House
     assert house.reports.restored == 0
 
 
-class Remembered:
+class Remembered(FileSync):
     """Files that another follows, and removes when what they held is forgotten."""
+
+    vault: PersonsVault
 
     def __init__(self, vault: PersonsVault, *paths: str) -> None:
         self.vault = vault
