@@ -229,8 +229,7 @@ class SkillShelf(FileSync):
                 made = without_forgotten(made, skill, lost, await self._versions(source, text))
             made = sealed(made)
             if source != path or made != text:
-                current = await self.vault.look(path, SKILL_BYTES)
-                ours = frozenset([current.digest] if current is not None else ())
+                ours = frozenset([found.digest] if found is not None and source == path else ())
                 if await self.put(await self.store.file_at(path), made, ours, SkillParts(made)) is not None:
                     raise StorageUnavailable("the skill's file is being edited")
             if source != path:
@@ -277,6 +276,9 @@ class SkillShelf(FileSync):
                     await self._take_away(beside)
 
     async def _remove(self, path: str) -> None:
+        file = await self.store.file(path)
+        if file is not None and file.digest is not None:
+            await self.store.retire({path: file.digest})  # It may be a person's version.
         # First: a file that is known and not there counts as removed by a person.
         await self.store.removed(path)
         await self._take_away(path)

@@ -127,6 +127,20 @@ async def test_a_removal_of_ours_that_is_cut_short_is_not_taken_for_a_persons(
     assert await shelf.missing(OWNER) == {}
 
 
+async def test_what_a_person_wrote_does_not_come_back_if_its_removal_is_cut_short(
+    shelf: SkillShelf, vault: PersonsVault
+) -> None:
+    await shelf.put_skill(OWNER, Skill("bake", "How to bake."))
+    vault.files[PATH] += "\nMy own.\n"
+    await shelf.look_at([PATH])
+    vault.take_away()
+    with pytest.raises(StorageUnavailable):
+        await shelf.remove_file(PATH)
+    vault.bring_back()
+    await shelf.look_at([PATH])
+    assert (dict(vault.files), await shelf.store.seen()) == ({}, [])
+
+
 class SlowToAnswer(PersonsVault):
     """Reads a file, and tells what it read only once it is let to."""
 
@@ -243,6 +257,30 @@ async def test_the_job_of_a_file_is_not_taken_for_one_that_asks_for_skills_after
 async def kinds_of_jobs(database: Database) -> list[str]:
     jobs = await database.read("SELECT kind FROM jobs WHERE kind != ?", (DELETIONS,))
     return [row["kind"] for row in jobs]
+
+
+class EditedOnceRead(PersonsVault):
+    """A person saves a file right after it was read for the first time."""
+
+    saved: str | None = None
+
+    async def look(self, path: str, limit: int | None = None) -> VaultFile | None:
+        found = await super().look(path, limit)
+        if self.saved is not None:
+            self.files[path], self.saved = self.saved, None
+        return found
+
+
+async def test_what_is_saved_while_a_skill_is_improved_is_not_written_over(
+    database: Database, files: SqlSkillFiles, vault: PersonsVault
+) -> None:
+    vault = EditedOnceRead(vault.root)
+    shelf = shelf_of(database, files, vault)
+    ours = (await shelf.put_skill(OWNER, BAKE)).text
+    vault.saved = f"{ours}\nMy own.\n"
+    with pytest.raises(StorageUnavailable):
+        await shelf.put_skill(OWNER, replace(BAKE, description="How to bake bread."))
+    assert vault.files[PATH] == f"{ours}\nMy own.\n"
 
 
 async def test_a_skill_that_is_removed_while_it_is_improved_does_not_come_back(
