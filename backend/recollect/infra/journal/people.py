@@ -9,6 +9,7 @@ from recollect.domain.forgetting import USER, forget_lane
 from recollect.domain.job import PEOPLE
 from recollect.domain.paths import preferences_path, preset_path
 from recollect.domain.people import PREFERENCES, PRESET, Preferences, Preset, preset_key
+from recollect.domain.vault_file import KnownFile
 from recollect.infra.journal.connector import Connection
 from recollect.infra.journal.database import Database
 from recollect.infra.journal.rows import dumped, queue_jobs
@@ -17,6 +18,8 @@ from recollect.infra.journal.vault_files import (
     file_job,
     forget_file,
     import_version,
+    record_version,
+    retire_removed,
     retire_version,
     settle,
     touch,
@@ -210,10 +213,17 @@ class SqlPresetStore(SqlVaultFiles):
 
         return await self._write(let_go)
 
+    def _announced(self, connection: Connection, file: KnownFile, parts: None) -> None:
+        """What a person wrote is an old copy once it is written over."""
+        if file.digest is not None:
+            record_version(connection, file.path, file.digest)
+
     def _is_empty(self, connection: Connection, path: str) -> bool:
         return connection.one(HELD, (path,)) is None
 
     def _forget(self, connection: Connection, path: str) -> None:
+        if (digest := _digest(connection, path)) is not None:
+            retire_removed(connection, path, digest)
         connection.run("DELETE FROM people WHERE path = ?", (path,))
         forget_file(connection, path)
 

@@ -254,6 +254,30 @@ async def test_files_that_vanish_in_numbers_are_no_deletion_and_can_be_written_a
     assert house.vault.files == written
 
 
+async def test_an_edit_that_was_written_over_is_an_old_copy_when_it_comes_back(house: House) -> None:
+    await house.put()
+    theirs = render_preset(PIRATE).replace("like a pirate", "like a corsair")
+    await house.save(PATH, theirs)
+    await house.put(replace(PIRATE, instructions="Said through the API."))
+    await house.save(PATH, theirs)
+    assert await house.instructions() == "Said through the API."
+    assert "Said through the API." in house.vault.files[PATH]
+
+
+async def test_an_edited_preset_that_is_removed_by_hand_stays_removed_but_one_made_by_hand_may_come_back(
+    house: House,
+) -> None:
+    await house.put()
+    edited = render_preset(PIRATE).replace("like a pirate", "like a corsair")
+    made = render_preset(replace(PIRATE, name="Mine"))
+    ours, mine = PATH, PATH.replace("pirate", "mine")
+    for path, text in ((ours, edited), (mine, made)):
+        await house.save(path, text)
+        await house.remove(path)
+        await house.save(path, text)
+    assert dict(house.vault.files) == {mine: made}
+
+
 async def test_an_emptied_file_changes_nothing(house: House) -> None:
     await house.put()
     await house.save(PATH, "")
