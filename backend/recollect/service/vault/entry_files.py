@@ -152,9 +152,10 @@ class EntryFiles(FileSync):
         await self.taker.let_go(path)
 
     async def let_go(self, paths: Iterable[str]) -> None:
-        """Their entries are looked for elsewhere before they are deleted."""
+        """Their entries are looked for elsewhere before they are deleted. An emptied file stays as it is."""
         for path in paths:
-            await self.store.queue(path, delay_ms=SETTLE_MS, gone="yes")
+            if await self._look(path) is None:
+                await self.store.queue(path, delay_ms=SETTLE_MS, gone="yes")
 
     async def write_again(self, paths: Iterable[str]) -> None:
         """And those from which many entries vanished at once."""

@@ -136,6 +136,8 @@ async def test_an_emptied_file_changes_nothing_and_is_written_with_the_next_entr
     await house.put(fact(1))
     await house.save(TODAY, "", wait=SETTLED)
     assert await house.texts() == [fact(1).entry.text]
+    await house.files.let_go([TODAY])
+    assert await house.waiting() == []
     await house.put(fact(2))
     assert house.read(TODAY) == rendered(fact(1).entry, fact(2).entry)
 
