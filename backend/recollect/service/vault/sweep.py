@@ -167,12 +167,6 @@ class VaultSweep:
             return set(listing.stamps)
         return {path for path in await self._expected() if path.startswith(f"{folder}/")}
 
-    async def _followed(self) -> dict[str, str]:
-        followed: dict[str, str] = {}
-        for follower in self._followers:
-            followed |= await follower.known()
-        return followed
-
     async def _look_for_gone(self, paths: Collection[str]) -> None:
         """Start a sweep if a file is missing, emptied or can't be read: it counts what is missing before it acts."""
         for path in paths:
