@@ -50,7 +50,7 @@ from recollect.service.remember.profile import Profiles
 from recollect.service.remember.strategies import StrategyWork
 from recollect.service.skills.skills import Skills
 from recollect.service.threads import Ingest
-from recollect.service.vault.entry_import import EntryDeletions
+from recollect.service.vault.entry_files import EntryDeletions
 from recollect.service.vault.upgrade import Upgrader
 from recollect.settings import Settings
 

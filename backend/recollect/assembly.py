@@ -73,8 +73,7 @@ from recollect.service.remember.strategies import LiveTuning
 from recollect.service.skills.files import SkillDeletions, SkillShelf
 from recollect.service.skills.view import SkillEntries
 from recollect.service.vault.entry_edits import EntryTaker
-from recollect.service.vault.entry_files import EntryFiles
-from recollect.service.vault.entry_import import EntryDeletions
+from recollect.service.vault.entry_files import EntryDeletions, EntryFiles
 from recollect.service.vault.images import Images
 from recollect.service.vault.index_notes import IndexNotes
 from recollect.service.vault.notes import Notes

@@ -33,8 +33,7 @@ from recollect.infra.ledger import LEDGER, Ledger
 from recollect.infra.vault import Vault
 from recollect.service.coordination import Progress, no_progress, now_ms
 from recollect.service.recall.indexer import Indexer
-from recollect.service.vault.entry_files import EntryFiles
-from recollect.service.vault.entry_import import Places, import_entries, read_deletions
+from recollect.service.vault.entry_files import EntryFiles, Places, import_entries, read_deletions
 from recollect.service.vault.people_files import PeopleFiles
 from recollect.service.vault.reader import without_copies
 from recollect.service.vault.sweep import VaultSweep

@@ -12,7 +12,7 @@ from recollect.domain.identity import text_digest
 from recollect.domain.markdown.entry_document import read_document
 from recollect.domain.model import Note
 from recollect.infra.journal.entry_changes import forget_entries_of
-from recollect.service.vault.entry_import import import_entries
+from recollect.service.vault.entry_files import import_entries
 from recollect.service.verify import entry_problems
 from tests.entry_house import ANN, DAY, SETTLED, TODAY, TOMORROW, House, entry_house, fact, rendered
 from tests.fakes import START

@@ -12,7 +12,7 @@ from recollect.domain.forgetting import (
     render_deletions,
 )
 from recollect.domain.job import DELETIONS, Job
-from recollect.service.vault.entry_import import EntryDeletions, read_deletions
+from recollect.service.vault.entry_files import EntryDeletions, read_deletions
 from tests.contract.journals import Journal
 from tests.persons_vault import PersonsVault
 
