@@ -26,7 +26,6 @@ from importlib import import_module
 from pathlib import Path
 from typing import IO, Any
 
-from recollect.entrypoints.http.server import create_api
 from recollect.infra.backends.server import tls_context
 
 BACKEND = Path(__file__).resolve().parents[1]
@@ -262,9 +261,12 @@ def _forget(
 
 
 def main() -> None:
+    from recollect.entrypoints.http.server import create_api
+
     warnings.filterwarnings("ignore", message="lancedb fork support is experimental")
     for module in PRELOADED:
         import_module(module)
+    create_api()
     for trust_env in (False, True):
         tls_context(trust_env=trust_env)
     create_api().openapi()  # FastAPI prepares the routes at the first request, which would take 0.7 s in each server.

@@ -11,7 +11,7 @@ from pathlib import Path
 import httpx2
 import pytest
 
-from recollect.entrypoints.http.server import collect_between_requests, warm_up
+from recollect.entrypoints.http.server import collect_between_requests, create_api, warm_up
 from tests.http_client import Home, Json, longest_pause, message, opened
 from tests.remembering import MortalModel
 
@@ -169,6 +169,14 @@ async def test_a_large_image(home: Home, door: str) -> None:
 
     path = CHAT if door == "openai" else "/api/v1/threads/image/messages"
     assert await pause(home, path, body) < LONGEST
+
+
+async def test_the_first_request_of_a_server(home: Home) -> None:
+    api = httpx2.ASGITransport(create_api.__wrapped__())
+    async with httpx2.AsyncClient(transport=api, base_url="http://test") as client:
+        answer, longest = await longest_pause(client.get("/nowhere"))
+    assert answer.status_code == 404
+    assert longest < LONGEST
 
 
 async def test_full_garbage_collections_leave_out_what_was_loaded_at_the_start(home: Home) -> None:
