@@ -1,12 +1,13 @@
 """What forgetting in the journal promises."""
 
-import json
 import sqlite3
 from contextlib import closing
 from dataclasses import replace
+from functools import partial
 
 import pytest
 
+from recollect.domain.chat import ContextBlock
 from recollect.domain.entries.entry import CASES, FACTS, LAPSES, EntryChange, KnownEntry, Source
 from recollect.domain.forgetting import NOTE, OVERWRITE, SETTLE, Derived, Task
 from recollect.domain.identity import key_within_user
@@ -14,8 +15,11 @@ from recollect.domain.job import ENTRIES, PURGE, TRANSCRIBE, JobSpec
 from recollect.domain.markdown.front_matter import write_time
 from recollect.domain.model import Append, Entry, NewTurn, ThreadRef
 from recollect.domain.strategy import STRATEGY, lapse_job
+from recollect.infra.journal.chat_rows import keep_block
 from recollect.infra.journal.connection import free_pages
+from recollect.infra.journal.connector import Connection
 from recollect.infra.journal.forgetting import SqlForgetting
+from recollect.infra.journal.rows import thread_pk
 from tests.contract.journals import Journal
 from tests.fakes import START
 
@@ -39,6 +43,11 @@ async def test_files_go_first_and_then_what_came_late(journal: Journal, store: S
     assert TRANSCRIBE in [job.kind for job in await journal.waiting()]
 
 
+def keep_for(thread: ThreadRef, block: ContextBlock, connection: Connection) -> None:
+    """As if it had been sent with the second turn."""
+    keep_block(connection, thread_pk(connection, thread), 2, block)
+
+
 async def test_forgetting_one_of_two_users_with_one_thread_id_leaves_the_others_memories_and_prompts(
     journal: Journal, store: SqlForgetting
 ) -> None:
@@ -50,13 +59,8 @@ async def test_forgetting_one_of_two_users_with_one_thread_id_leaves_the_others_
         learned = Entry(f"ca-{user}", "x", "x", START, (f"users/{user}/threads/t1/0001#^t-1",))
         known = KnownEntry("default", agent, CASES, learned, (source,), f"c-{user}", "case")
         await journal.entries.apply(EntryChange("default", agent, "extraction", "read", (known,)))
-        pk = f"(SELECT pk FROM threads WHERE user_id = '{user}')"
-        turn = f"(SELECT pk FROM turns WHERE thread_pk = {pk} AND position = 2)"
-        await journal.execute(
-            f"INSERT INTO context_blocks (turn_pk, text, memories_json) VALUES ({turn}, ?, ?)",
-            f"block {number}",
-            json.dumps({quoted: "d"}),
-        )
+        block = ContextBlock(f"block {number}", {quoted: "d"})
+        await journal.database.write(partial(keep_for, ThreadRef("default", user, "t1"), block))
     await store.forget_turns(ThreadRef("default", "bob", "t1"), ["t-1"])
     await journal.delete("t1", user_id="bob")
     assert [known.entry_id for known in await journal.entries.list_entries("default")] == ["ca-ann"]

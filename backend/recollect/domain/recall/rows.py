@@ -217,7 +217,14 @@ _COUNTED_WORDS = 20_000
 """Of a longer text each further word counts once: it is found by all of them, and is no heavier to search."""
 _MEANING_CHARS = 2_000
 """More than an embedding model reads."""
+_part = re.compile(r"(.+)(:t-\d+|#\d+)", re.DOTALL)
 _between_tags = re.compile(r"[,\s]+").split
+
+
+def memory_key(row_id: str) -> tuple[str, str]:
+    """What a memory is a part of, and which: a turn of a thread, a passage of a note; or it is whole, as an entry is."""
+    found = _part.fullmatch(row_id)
+    return (found[1], found[2]) if found else (row_id, "")
 
 
 def turn_row_id(thread: ThreadRef, turn_id: str) -> str:

@@ -255,7 +255,7 @@ ORDER BY c.pk"""
 
 RECALLED = """
 SELECT b.text FROM turns t JOIN context_blocks b ON b.turn_pk = t.pk
-WHERE t.thread_pk = :pk AND t.position BETWEEN :first AND :last AND b.memories_json NOT IN ('[]', '{}')
+WHERE t.thread_pk = :pk AND t.position BETWEEN :first AND :last AND EXISTS (SELECT 1 FROM block_memories WHERE turn_pk = t.pk)
 UNION ALL SELECT summary FROM epochs WHERE thread_pk = :pk AND summary IS NOT NULL"""
 
 PARTS = """

@@ -9,6 +9,7 @@ from recollect.domain import identity
 from recollect.domain.chat import Accepted, AnswerText, ChatRequest, ContextBlock, Epoch, SentTurn
 from recollect.domain.history_matching import EXAMPLE
 from recollect.domain.model import Append, NewTurn, Status, Thread, Turn
+from recollect.domain.recall.rows import memory_key
 from recollect.errors import Conflict, InvalidInput, NotFound
 from recollect.infra.journal.connector import Connection, Row
 from recollect.infra.journal.history_matching import FOLLOWED
@@ -69,10 +70,11 @@ OVERTAKEN = """
 SELECT t.position FROM chat_requests r JOIN turns t ON t.pk = r.answer_pk
 WHERE r.thread_pk = ? AND r.idempotency_key = ? AND t.status = 'failed'"""
 
-_ON_PATH = f"{TURN_COLUMNS}, block, memories_json"
+_ON_PATH = f"{TURN_COLUMNS}, block, memories"
 PATH_PAGE = f"""
 SELECT coalesce(json_group_array(json_array({_ON_PATH})), '[]') FROM (
-    SELECT {T_TURN_COLUMNS}, b.text AS block, b.memories_json
+    SELECT {T_TURN_COLUMNS}, b.text AS block, '' || (
+        SELECT json_group_array(json_array(subject || part, digest)) FROM block_memories WHERE turn_pk = t.pk) AS memories
     FROM turns t LEFT JOIN context_blocks b ON b.turn_pk = t.pk
     WHERE t.thread_pk = :pk AND t.position <= :last
     ORDER BY t.position DESC LIMIT :limit) newest"""
@@ -343,12 +345,16 @@ def open_epoch(connection: Connection, thread_pk: int, epoch: Epoch, now: int) -
 
 
 def keep_block(connection: Connection, thread_pk: int, position: int, block: ContextBlock) -> None:
-    connection.run(
-        "INSERT INTO context_blocks (turn_pk, text, memories_json)"
-        " SELECT pk, ?, ? FROM turns WHERE thread_pk = ? AND position = ?"
-        f" {replacing('turn_pk, text, memories_json', 'turn_pk')}",
-        (block.text, json.dumps(dict(block.memories), ensure_ascii=False), thread_pk, position),
+    """Nothing where its turn is gone. It takes the place of the block that was kept before."""
+    kept = connection.all(
+        "INSERT INTO context_blocks (turn_pk, text) SELECT pk, ? FROM turns WHERE thread_pk = ? AND position = ?"
+        f" {replacing('turn_pk, text', 'turn_pk')} RETURNING turn_pk",
+        (block.text, thread_pk, position),
     )
+    for (turn_pk,) in kept:
+        connection.run("DELETE FROM block_memories WHERE turn_pk = ?", (turn_pk,))
+        rows = [(turn_pk, *memory_key(name), digest) for name, digest in block.memories.items()]
+        insert_rows(connection, "INSERT INTO block_memories (turn_pk, subject, part, digest)", rows)
 
 
 def path_of(
@@ -380,7 +386,7 @@ def path_of(
         turn = turn_of(row)
         block = None
         if row["block"] is not None:
-            block = ContextBlock(row["block"], json.loads(row["memories_json"]))
+            block = ContextBlock(row["block"], dict(json.loads(row["memories"])))
         path.append(SentTurn(turn, block))
         heard = heard or turn.role == "user"
         wanted = identity.place_before(turn.parent_id, wanted)

@@ -16,8 +16,8 @@ from recollect.domain.forgetting import (
     purge_job,
     settle_job,
 )
-from recollect.domain.identity import key_within_user, thread_key, turn_id
-from recollect.domain.job import DELIVERY, ENTRIES, PURGE, TRANSCRIBE, JobSpec, vault_lane
+from recollect.domain.identity import key_within_user, thread_key
+from recollect.domain.job import DELIVERY, ENTRIES, PURGE, TRANSCRIBE, JobSpec, file_lane, vault_lane
 from recollect.domain.model import JsonObject, ThreadRef
 from recollect.domain.paths import is_note, owner_folder
 from recollect.domain.strategy import STRATEGY
@@ -119,7 +119,7 @@ def _forget_thread(
     paths = connection.all("SELECT path FROM transcript_parts WHERE thread_pk = ?", (pk,))
     for (path,) in paths:
         forget_file(connection, path)
-    quoting = end_quoting_epochs(connection, space, user_id, [], f"{key_within_user(space, thread_id)}:")
+    quoting = end_quoting_epochs(connection, space, user_id, [key_within_user(space, thread_id)])
     quoting += end_quoting_epochs(connection, space, whose_prompts(user_id, derived), derived.ids)
     connection.run(FORGET_JOBS, (*thread, PURGE, DELIVERY))
     connection.run("DELETE FROM threads WHERE pk = ?", (pk,))
@@ -177,11 +177,11 @@ WAITING = {
         WHERE t.status IN ('queued', 'streaming') AND t.status = 'queued' AND t.accepted <= :at AND h.space = :space
         AND h.user_id = :user_id""",
     "the files of memories are being written": """
-        SELECT 1 FROM jobs WHERE kind = :entries AND state != 'dead'
-        AND json_extract(payload_json, '$.path') IN (SELECT value FROM json_each(:paths))""",
+        SELECT 1 FROM jobs WHERE kind = :entries AND state IN ('queued', 'running')
+        AND lane IN (SELECT value FROM json_each(:lanes))""",
 }
 
-FORGET_REMOVED = "DELETE FROM removed_notes WHERE path = ? OR (owner, digest) = (?, ?)"
+FORGET_REMOVED = "DELETE FROM removed_notes WHERE path = ? OR (owner = ? AND digest = ?)"
 SAME_NOTES = "SELECT path FROM notes WHERE owner = ? AND digest = ? AND digest != ?"
 
 SKILLS_WAITING = """
@@ -248,7 +248,7 @@ class SqlForgetting(QueueingStore):
             for note in dict.fromkeys([path, *(other for (other,) in same if is_note(other))]):
                 connection.run("DELETE FROM notes WHERE path = ?", (note,))
                 retire_version(connection, note, digest)
-                end_quoting_epochs(connection, space, user_id, [], f"{note}#")
+                end_quoting_epochs(connection, space, user_id, [note])
                 # Now, and again when work that has read the note has ended.
                 first: JsonObject = {"step": NOTE, "user_id": user_id, "path": note, "digest": digest}
                 due = _queue_of_owner(connection, task, [first, {**first, "at": now, "waits": True}], now)
@@ -260,7 +260,7 @@ class SqlForgetting(QueueingStore):
     @write_transaction
     def forget_quotes(self, connection: Connection, space: str, user_id: str, path: str) -> None:
         """Prompts that quote a note."""
-        end_quoting_epochs(connection, space, user_id, [], f"{path}#")
+        end_quoting_epochs(connection, space, user_id, [path])
 
     async def waits_for(self, task: Task) -> str | None:
         """What has to end before a forgetting can be finished, in words."""
@@ -273,7 +273,7 @@ class SqlForgetting(QueueingStore):
             "user_id": task.user_id,
             "owner": owner_folder(task.space, task.user_id),
             "at": task.at,
-            "paths": json.dumps(task.derived.paths),
+            "lanes": json.dumps([file_lane(ENTRIES, path) for path in task.derived.paths]),
         }
         for reason, sql in WAITING.items():
             if await self._database.read(f"{sql} LIMIT 1", bound):
@@ -322,8 +322,7 @@ def _forget_late(connection: Connection, task: Task, now: int) -> int:
         again = Task(*task.thread, task.turns, late, now)
         settling = settle_job(again, thread_key(task.thread))
         queue_entry_jobs(connection, task.space, task.thread, [settling], now)
-    memories = [f"{task.key_within_user}:{turn_id(number)}" for number in turns]
-    end_quoting_epochs(connection, task.space, task.user_id, memories)
+    end_quoting_epochs(connection, task.space, task.user_id, [task.key_within_user], turns)
     end_quoting_epochs(connection, task.space, None, [*task.derived.ids, *late.ids])
     end_late_epochs(connection, task.quoting, task.at)
     if task.titled:

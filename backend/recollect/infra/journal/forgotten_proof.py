@@ -32,6 +32,13 @@ WHERE t.pk > ? ORDER BY t.pk LIMIT ?"""
 MEMBERS = """
 SELECT h.space, h.user_id, h.thread_id, c.turn_ids_json FROM memcell c JOIN threads h ON h.pk = c.thread_pk"""
 
+BLOCK_MEMORIES = """
+SELECT m.turn_pk, h.space, h.user_id, m.subject, m.part FROM block_memories m JOIN turns t ON t.pk = m.turn_pk
+JOIN threads h ON h.pk = t.thread_pk"""
+
+PROMPTS = """
+SELECT h.space, h.user_id, p.detail_json FROM prompts p JOIN threads h ON h.pk = p.thread_pk"""
+
 # Of a thread that was forgotten in part, those about what is neither a memcell of it nor an agent's skills.
 OTHER_ANSWERS = """
 SELECT h.space, h.user_id, h.thread_id, a.cell FROM model_answers a JOIN threads h ON h.pk = a.thread_pk
@@ -104,8 +111,8 @@ def _journal(connection: Connection, tombstones: Tombstones) -> list[Looked]:
         _sources(connection, tombstones),
         _versions(connection, tombstones),
         _answers(connection),
-        _quotes(connection, tombstones, "context blocks", "memories_json", "context_blocks"),
-        _quotes(connection, tombstones, "prompts", "detail_json", "prompts"),
+        _blocks(connection, tombstones),
+        _prompts(connection, tombstones),
     ]
 
 
@@ -170,17 +177,25 @@ def _answers(connection: Connection) -> Looked:
     return Looked("kept answers of models", number, wrong)
 
 
-def _quotes(connection: Connection, tombstones: Tombstones, what: str, column: str, table: str) -> Looked:
+def _blocks(connection: Connection, tombstones: Tombstones) -> Looked:
+    """By the memories in them, of which turns are named by the key of their thread and their number."""
+    (number,) = connection.one("SELECT count(*) FROM context_blocks")
+    wrong = {
+        row["turn_pk"]
+        for row in connection.all(BLOCK_MEMORIES)
+        if tombstones.holds(row["space"], row["user_id"], row["subject"], turn_number(row["part"][1:]) or 0)
+    }
+    return Looked("context blocks", number, len(wrong))
+
+
+def _prompts(connection: Connection, tombstones: Tombstones) -> Looked:
     """Which memories were sent: by their ids."""
-    found = connection.all(
-        f"SELECT h.space, h.user_id, q.{column} AS told FROM {table} q JOIN turns t ON t.pk = q.turn_pk"
-        " JOIN threads h ON h.pk = t.thread_pk",
-    )
+    found = connection.all(PROMPTS)
     wrong = sum(
         any(
             tombstones.holds(row["space"], row["user_id"], name[1], int(name[2]))
-            for name in _named(row["told"])
+            for name in _named(row["detail_json"])
         )
         for row in found
     )
-    return Looked(what, len(found), wrong)
+    return Looked("prompts", len(found), wrong)

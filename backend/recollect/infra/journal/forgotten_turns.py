@@ -119,8 +119,7 @@ def forget_some(
     add_tombstones(connection, ref, [(turn.message_id, place_of(turn)) for turn in turns])
     derived = forget_derived(connection, ref, places, now)
     within_user = key_within_user(ref.space, ref.thread_id)
-    memories = [f"{within_user}:{turn.turn_id}" for turn in turns]
-    quoting = end_quoting_epochs(connection, ref.space, ref.user_id, memories)
+    quoting = end_quoting_epochs(connection, ref.space, ref.user_id, [within_user], places)
     quoting += end_quoting_epochs(connection, ref.space, whose_prompts(ref.user_id, derived), derived.ids)
     end_epochs(connection, [pk])
     pks = json.dumps([row["turn_pk"] for row in rows])

@@ -246,12 +246,9 @@ def _was_answered(connection: Connection, thread_pk: int, position: int) -> bool
 
 
 QUOTING = """
-SELECT DISTINCT h.pk FROM threads h JOIN turns t ON t.thread_pk = h.pk JOIN context_blocks b ON b.turn_pk = t.pk
-WHERE h.space = :space AND (:user_id IS NULL OR h.user_id = :user_id) AND EXISTS (
-    SELECT 1 FROM json_each(b.memories_json)
-    WHERE key IN (SELECT value FROM json_each(:memories))
-        OR (:prefix != '' AND substr(key, 1, length(:prefix)) = :prefix)
-)"""
+SELECT DISTINCT h.pk FROM json_each(:subjects) s CROSS JOIN block_memories m CROSS JOIN turns t CROSS JOIN threads h
+WHERE m.subject = s.value AND (:parts IS NULL OR m.part IN (SELECT value FROM json_each(:parts)))
+    AND t.pk = m.turn_pk AND h.pk = t.thread_pk AND h.space = :space AND (:user_id IS NULL OR h.user_id = :user_id)"""
 
 LATE = """
 SELECT DISTINCT p.thread_pk FROM prompts p JOIN turns t ON t.pk = p.turn_pk
@@ -259,14 +256,18 @@ WHERE p.thread_pk IN (SELECT value FROM json_each(:threads)) AND t.accepted <= :
 
 
 def end_quoting_epochs(
-    connection: Connection, space: str, user_id: str | None, memories: Sequence[str], prefix: str = ""
+    connection: Connection,
+    space: str,
+    user_id: str | None,
+    subjects: Sequence[str],
+    turns: Sequence[int] | None = None,
 ) -> list[int]:
-    """Whoever was sent as a memory any of these, or any whose name begins with the prefix. Returns those threads.
+    """Whoever was sent any of these as a memory: entries, notes, skills, or threads. Returns their threads' keys.
 
-    A turn's begins with its thread's key within its user, who alone is sent it, a passage's with its note's path.
+    Of threads, which are named by their keys within the user, who alone is sent them, these `turns`; None: any.
     """
-    told = json.dumps(list(memories))
-    bound = {"space": space, "user_id": user_id, "memories": told, "prefix": prefix}
+    parts = None if turns is None else json.dumps([f":{turn_id(number)}" for number in turns])
+    bound = {"space": space, "user_id": user_id, "subjects": json.dumps(list(subjects)), "parts": parts}
     found = [pk for (pk,) in connection.all(QUOTING, bound)]
     end_epochs(connection, found)
     return found

@@ -167,7 +167,9 @@ async def test_full_blocks_end_the_epoch_and_the_next_one_begins_without_them(
             [m["content"] for m in each["messages"] if m["content"].startswith("[Context]")] for each in sent
         ]
         tokens = [await backend.count_tokens("\n".join(blocks)) for blocks in held]
-        kept = await talk.app.database.read("SELECT text FROM context_blocks WHERE memories_json != '{}'")
+        kept = await talk.app.database.read(
+            "SELECT text FROM context_blocks WHERE turn_pk IN (SELECT turn_pk FROM block_memories)"
+        )
         body = {"user_id": "ann", "parent_id": "t-1"}
         regenerated = (await talk.client.post("/api/v1/threads/t/messages", json=body)).raise_for_status()
         again = await talk.sent(regenerated.json())

@@ -1,6 +1,5 @@
 """Forgetting one turn: what hangs on it goes, what stands beside it stays, and nothing that comes late survives."""
 
-import json
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -8,13 +7,15 @@ from typing import Any
 import httpx2
 import pytest
 
-from recollect.domain.chat import ChatRequest
+from recollect.domain.chat import ChatRequest, ContextBlock
 from recollect.domain.entries.entry import EntryChange, KeptAnswer, KnownEntry
 from recollect.domain.identity import key_within_user
 from recollect.domain.model import NewTurn, ThreadRef
+from recollect.infra.journal.chat_rows import keep_block
 from recollect.infra.journal.connector import Connection
 from recollect.infra.journal.database import Database
 from recollect.infra.journal.forgetting import SqlForgetting
+from recollect.infra.journal.rows import thread_pk
 from recollect.infra.journal.sqlite import SqliteConnector
 from tests.http_client import START, Home, Json, opened
 from tests.unit.made_entries import DAY, WHEN, known
@@ -57,6 +58,14 @@ async def run(home: Home, sql: str, *parameters: object) -> None:
 async def count(home: Home, table: str, where: str = "1") -> int:
     ((row),) = await home.app.database.read(f"SELECT count(*) AS number FROM {table} WHERE {where}")
     return int(row["number"])
+
+
+async def remind(home: Home, thread: str, memory: str) -> None:
+    """As if the memory had been sent with the first turn of a thread."""
+    block, ref = ContextBlock("a walrus", {memory: "digest"}), ThreadRef("default", "ann", thread)
+    await home.app.database.write(
+        lambda connection: keep_block(connection, thread_pk(connection, ref), 1, block)
+    )
 
 
 async def in_order(home: Home) -> None:
@@ -167,12 +176,7 @@ async def test_answers_that_models_gave_about_the_thread_go(home: Home) -> None:
 @pytest.mark.parametrize("memory", [f"{KEY}:t-1", "fa-1"])
 async def test_the_prompts_of_a_thread_that_was_reminded_of_it_begin_again(home: Home, memory: str) -> None:
     await put(home, known("fa-1", "a walrus", turns=("t-1",)))
-    await run(
-        home,
-        "INSERT INTO context_blocks (turn_pk, text, memories_json) SELECT t.pk, 'a walrus', ? FROM turns t"
-        " JOIN threads h ON h.pk = t.thread_pk WHERE h.thread_id = 't2'",
-        json.dumps({memory: "digest"}),
-    )
+    await remind(home, "t2", memory)
     await forgotten(home)
     assert await count(home, "context_blocks") == 0
 
@@ -347,8 +351,7 @@ class TestTheProof:
 
     async def test_a_block_that_names_it(self, home: Home) -> None:
         await forgotten(home)
-        sql = "INSERT INTO context_blocks (turn_pk, text, memories_json) SELECT min(pk), '', ? FROM turns"
-        await run(home, sql, json.dumps({f"{KEY}:t-1": "digest"}))
+        await remind(home, "t2", f"{KEY}:t-1")
         assert await problems(home) == ["context blocks: 1 of 1"]
 
     async def test_a_row_in_an_old_version_of_the_index(self, home: Home) -> None:

@@ -1,6 +1,7 @@
 """The schema of the journal: made once, the one that homes have, and refused where no migration leads to it."""
 
 import inspect
+import json
 import re
 import sqlite3
 from collections.abc import Iterator
@@ -11,14 +12,16 @@ import pytest
 from alembic.config import Config
 from alembic.script import ScriptDirectory
 
+from recollect.domain.chat import ContextBlock
 from recollect.domain.entries.entry import PastSkill, SeenSkill
 from recollect.domain.identity import text_digest
-from recollect.domain.model import ThreadRef
+from recollect.domain.model import ThreadRef, Turn
 from recollect.domain.paths import transcript_path
 from recollect.domain.people import Preferences, Preset
 from recollect.domain.vault_file import KnownFile, StoredPart
 from recollect.errors import RecollectError, SchemaTooNew, SchemaTooOld
 from recollect.infra.journal import connection as journal_connection
+from recollect.infra.journal.chat_rows import path_of
 from recollect.infra.journal.connection import (
     HEAD,
     OLDEST,
@@ -36,7 +39,13 @@ GOLDEN = Path(__file__).parents[2] / "golden" / "schema-0026.sql"
 ANN = "default/users/ann"
 CODER = "default/agents/coder"
 SKILLS = f"{CODER}/skills"
-FILES_OF_0026 = (
+MEMORIES = {
+    f"{'a' * 32}:t-12": "d1",
+    "fa-1": "d2",
+    f"{ANN}/notes/C# and: x.md#3": "",
+    "default/agents/a/skills/#1/SKILL.md": "",
+}
+ROWS_OF_0026 = (
     f"INSERT INTO entry_files VALUES ('{ANN}/facts/2026-05-08.md', 'default', '{ANN}', 1700000000000, 7, 'd1', 'd2 d3')",
     """INSERT INTO people VALUES ('default', 'preset', 'calm', '{"name": "Calm", "instructions": "Be calm."}', 3,
         'default/presets/calm.md', 0, NULL, NULL)""",
@@ -47,6 +56,10 @@ FILES_OF_0026 = (
     f"INSERT INTO skill_files VALUES ('{SKILLS}/bake/SKILL.md', 'ours', 'next', 'seen', 4)",
     f"INSERT INTO skill_files VALUES ('{SKILLS}/new/SKILL.md', NULL, 'first', NULL, 0)",
     f"INSERT INTO skill_versions VALUES ('{SKILLS}/bake/SKILL.md', 3, 'was', '[]', 'person', 'by hand', 9)",
+    """INSERT INTO turns (pk, thread_pk, position, message_id, role, sender_id, content, timestamp, status, accepted, digest)
+        VALUES (8, 7, 1, 'm1', 'user', 'ann', 'hello', 0, 'complete', 0, x'00'),
+        (9, 7, 2, 'm2', 'user', 'ann', 'again', 0, 'complete', 0, x'00')""",
+    f"""INSERT INTO context_blocks VALUES (8, 'a block', '{json.dumps(MEMORIES)}'), (9, 'of before', '[]')""",
 )
 REFUSED = [("0001", SchemaTooOld, OLDEST), ("0025", SchemaTooOld, OLDEST), ("9999", SchemaTooNew, HEAD)]
 
@@ -87,14 +100,14 @@ def test_the_first_migration_makes_the_schema_that_homes_have(
     assert sorted(f"{without_spaces(sql)};" for (sql,) in made) == GOLDEN.read_text().splitlines()
 
 
-async def test_the_files_that_a_home_of_0026_knows_are_known_as_before(
+async def test_what_a_home_of_0026_knows_is_known_as_before(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "home.db"
     with closing(sqlite3.connect(path, isolation_level=None)) as old, monkeypatch.context() as patched:
         patched.setattr(journal_connection, "HEAD", "0026")
         upgrade_schema(old)
-        for statement in FILES_OF_0026:
+        for statement in ROWS_OF_0026:
             old.execute(statement)
     database = Database(SqliteConnector(path))
     await database.open()
@@ -127,6 +140,9 @@ async def test_the_files_that_a_home_of_0026_knows_are_known_as_before(
     assert (await skills.held(), await skills.seen()) == ({bake: seen}, [SeenSkill(bake, "seen", 4)])
     assert [await skills.last_written(bake, text) for text in ("seen", "next")] == ["ours", "next"]
     assert await skills.versions(bake) == [PastSkill(bake, 3, "was", "person", "by hand", 9)]
+    said = Turn("t-3", "m3", "user", "ann", "now", 0)
+    path = await database.query(lambda connection: path_of(connection, 7, said, None, 10))
+    assert [sent.block for sent in path] == [ContextBlock("a block", MEMORIES), ContextBlock("of before")]
     await database.close()
 
 
