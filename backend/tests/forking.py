@@ -269,7 +269,6 @@ def main() -> None:
     create_api()
     for trust_env in (False, True):
         tls_context(trust_env=trust_env)
-    create_api().openapi()  # FastAPI prepares the routes at the first request, which would take 0.7 s in each server.
     gc.freeze()  # So that a new process copies no page only because its garbage collector looked at it.
     with socket.socket(fileno=int(sys.argv[1])) as control:
         request = _serve(control)
