@@ -158,6 +158,7 @@ class Skills:
         space, owner = job.space, str(job.payload["owner"])
         listed = await self.entries.list_entries(space, owner, kinds=(CASES,), limit=_MOST_CASES)
         known = {each.entry_id: each for each in reversed(listed) if each.sources}
+        await self.shelf.look_at(await self.shelf.paths(owner))  # The sweep may not have seen them yet.
         await self.shelf.follow_moves(owner)
         missing = (await self.shelf.missing(owner)).values()
         deletions = {deletion.entry_id: deletion for deletion in await self.shelf.deletions.of(space, owner)}

@@ -109,6 +109,20 @@ class TestByHand:
         await work(home, "mail", 3)
         assert len((await skills(home))[0]["properties"]["cases"].split()) == 3
 
+    async def test_an_old_copy_that_nobody_saw_before_the_next_case_is_no_edit(self, home: Home) -> None:
+        skill = await learned(home)
+        await home.app.vault_sweep.stop()
+        file = file_of(home, skill)
+        old = file.read_text()
+        await work(home, "mail", 2)
+        (skill,) = await skills(home)
+        await edit(home, skill, text=skill["text"].replace("## Steps", "## Steps\n0. Ask Bob."))
+        file.write_text(old)
+        await work(home, "backup", 3)
+        (improved,) = await skills(home)
+        assert len(improved["properties"]["cases"].split()) == 4
+        assert "0. Ask Bob." in improved["text"]
+
     async def test_one_without_its_properties_is_still_made_of_its_cases(self, home: Home) -> None:
         skill = await learned_with_quixel(home)
         own = skill["text"].replace("## Steps", "## Steps\n0. Ask Bob.")
