@@ -64,8 +64,8 @@ async def test_forgetting_one_of_two_users_with_one_thread_id_leaves_the_others_
     await store.forget_turns(ThreadRef("default", "bob", "t1"), ["t-1"])
     await journal.delete("t1", user_id="bob")
     assert [known.entry_id for known in await journal.entries.list_entries("default")] == ["ca-ann"]
-    (block,) = await journal.database.read("SELECT text FROM context_blocks")
-    assert block["text"] == "block 0"
+    (left,) = await journal.database.read("SELECT text FROM context_blocks")
+    assert left["text"] == "block 0"
     found = await journal.database.read("SELECT DISTINCT user_id FROM tombstones")
     assert [row["user_id"] for row in found] == ["bob"]
     (again,) = await journal.threads.append(

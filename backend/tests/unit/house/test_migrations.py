@@ -141,8 +141,8 @@ async def test_what_a_home_of_0026_knows_is_known_as_before(
     assert [await skills.last_written(bake, text) for text in ("seen", "next")] == ["ours", "next"]
     assert await skills.versions(bake) == [PastSkill(bake, 3, "was", "person", "by hand", 9)]
     said = Turn("t-3", "m3", "user", "ann", "now", 0)
-    path = await database.query(lambda connection: path_of(connection, 7, said, None, 10))
-    assert [sent.block for sent in path] == [ContextBlock("a block", MEMORIES), ContextBlock("of before")]
+    sent = await database.query(lambda connection: path_of(connection, 7, said, None, 10))
+    assert [turn.block for turn in sent] == [ContextBlock("a block", MEMORIES), ContextBlock("of before")]
     await database.close()
 
 
