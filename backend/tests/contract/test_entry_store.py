@@ -80,7 +80,15 @@ class Entries:
 
 
 @pytest.fixture
-def entries(journal: Journal) -> Entries:
+async def entries(journal: Journal) -> Entries:
+    """With the threads that entries came from."""
+    for space, user, thread in (("default", "ann", "t1"), ("default", "ann", "t2"), ("work", "ann", "t1")):
+        await journal.execute(
+            "INSERT INTO threads (space, user_id, thread_id, created, updated) VALUES (?, ?, ?, 0, 0)",
+            space,
+            user,
+            thread,
+        )
     return Entries(journal)
 
 
@@ -391,6 +399,7 @@ async def test_a_receipt_is_kept_with_its_thread_once_per_cell_and_strategy(entr
     await entries.add_thread("t1")
     await entries.journal.execute(
         "INSERT INTO memcell SELECT 5, 'c-1', pk, space, thread_id, '[]', '[]', 0, 'gap', 0, 0 FROM threads"
+        " WHERE space = 'default' AND thread_id = 't1'"
     )
     for cell, wrote in (("c-1", 1), ("c-1", 2), ("c-forgotten", 3)):
         receipt = EntryReceipt(ThreadRef("default", "ann", "t1"), cell, "facts", {"wrote": wrote})
@@ -402,11 +411,14 @@ async def test_a_receipt_is_kept_with_its_thread_once_per_cell_and_strategy(entr
 
 
 async def test_nothing_is_written_for_a_thread_that_is_gone(entries: Entries) -> None:
-    receipt = EntryReceipt(ThreadRef("default", "ann", "t1"), "c-1", "facts", {"wrote": 1})
-    with pytest.raises(NotFound):
-        await entries.store.apply(
-            EntryChange("default", ANN, "extraction", "x", (fact(),), receipts=(receipt,))
-        )
+    receipt = EntryReceipt(ThreadRef("default", "ann", "gone"), "c-1", "facts", {"wrote": 1})
+    from_there = replace(fact(), sources=(Source("ann", "gone", "t-1"),))
+    for change in (
+        EntryChange("default", ANN, "extraction", "x", (fact(),), receipts=(receipt,)),
+        EntryChange("default", ANN, "extraction", "x", (fact("fa-2"), from_there)),
+    ):
+        with pytest.raises(NotFound):
+            await entries.store.apply(change)
     assert await entries.listed() == []
     assert await entries.jobs() == []
 
@@ -416,6 +428,7 @@ async def test_of_a_forgotten_owner_nothing_is_known(entries: Entries) -> None:
     await entries.remove("fa-2", keep_deleted=True)
     await entries.put(of(BOB, fact("fa-3", "Bob's.")))
     journal = entries.journal
+    await journal.execute("DELETE FROM threads")
     await SqlForgetting(journal.database, clock=journal.clock).forget_owner("default", "ann")
     assert await entries.listed(owner=None) == ["fa-3"]
     assert await entries.store.deletions("default", ANN) == []
@@ -446,7 +459,7 @@ async def test_the_first_answer_stays(entries: Entries) -> None:
 
 
 async def test_no_answer_is_kept_of_a_thread_that_is_gone(entries: Entries) -> None:
-    await entries.answers.keep(ThreadRef("default", "ann", "t1"), "c-1", "memcell", "d1", ANSWER)
+    await entries.answers.keep(ThreadRef("default", "ann", "gone"), "c-1", "memcell", "d1", ANSWER)
     assert await entries.answers.answer("default", "c-1", "memcell", "d1") is None
 
 

@@ -8,7 +8,7 @@ from typing import Any
 from recollect.domain.entries.entry import PROFILE, Deletion, EntryChange, EntryVersion, KnownEntry
 from recollect.domain.entries.links import left_behind, origin_ids, partners, successor_ids, without_thread
 from recollect.domain.forgetting import Derived
-from recollect.domain.identity import thread_key, turn_id, turn_number
+from recollect.domain.identity import turn_id, turn_number
 from recollect.domain.job import JobSpec
 from recollect.domain.model import ThreadRef
 from recollect.domain.paths import thread_folder
@@ -25,6 +25,7 @@ from recollect.infra.journal.entry_rows import (
     version_of,
 )
 from recollect.infra.journal.jobs import QueueingStore
+from recollect.infra.journal.rows import IS_NAMED_THREAD
 
 _EVERYTHING = 2**62
 
@@ -59,14 +60,13 @@ WHERE e.space = ? AND e.owner = ? AND e.kind = ? AND e.text_key = ? ORDER BY e.w
 
 LAST_SAID = """
 SELECT e.entry_id, max(t.timestamp) AS said FROM entries e JOIN entry_sources s ON s.entry_pk = e.pk
-JOIN threads h ON h.space = e.space AND h.user_id = s.user_id AND h.thread_id = s.thread_id
-JOIN turns t ON t.thread_pk = h.pk AND t.position = s.turn AND t.role = 'user'
+JOIN turns t ON t.thread_pk = s.thread_pk AND t.position = s.turn AND t.role = 'user'
 WHERE e.space = ? AND e.owner || '' = ? AND e.entry_id IN (SELECT value FROM json_each(?)) GROUP BY e.entry_id"""
 
 CITING = f"""
-{SELECT_ENTRIES} WHERE e.space || '' = :space AND e.pk IN (
+{SELECT_ENTRIES} WHERE e.pk IN (
     SELECT entry_pk FROM entry_sources
-    WHERE thread_key = :thread_key AND (:turns IS NULL OR turn IN (SELECT value FROM json_each(:turns)))
+    WHERE thread_pk = (SELECT pk FROM threads WHERE {IS_NAMED_THREAD}) AND (:turns IS NULL OR turn IN (SELECT value FROM json_each(:turns)))
 ) ORDER BY e.pk"""
 
 DROP_DEAD = f"""
@@ -220,7 +220,7 @@ class SqlEntryStore(QueueingStore):
     async def citing(self, thread: ThreadRef, turn_ids: Sequence[str] | None) -> list[KnownEntry]:
         """Entries of any owner that cite one of these turns, or any turn of the thread."""
         turns = None if turn_ids is None else json.dumps([turn_number(name) for name in turn_ids])
-        bound = {"space": thread.space, "thread_key": thread_key(thread), "turns": turns}
+        bound = {**thread._asdict(), "turns": turns}
         return [known_of(row) for row in await self._database.read(CITING, bound)]
 
     async def owners_of_deletions(self) -> list[tuple[str, str]]:
@@ -306,8 +306,7 @@ def _leads_to(known: KnownEntry) -> tuple[str, ...]:
 
 CELLS_OF = """
 SELECT DISTINCT h.user_id, h.thread_id, c.memcell_id FROM entries e JOIN entry_sources s ON s.entry_pk = e.pk
-JOIN threads h ON h.space = e.space AND h.user_id = s.user_id AND h.thread_id = s.thread_id
-JOIN turns t ON t.thread_pk = h.pk AND t.position = s.turn
+JOIN threads h ON h.pk = s.thread_pk JOIN turns t ON t.thread_pk = h.pk AND t.position = s.turn
 JOIN memcell_turns m ON m.turn_pk = t.pk JOIN memcell c ON c.pk = m.memcell_pk
 WHERE e.space = :space AND e.entry_id IN (SELECT value FROM json_each(:ids))"""
 
@@ -328,7 +327,7 @@ def forget_derived(
 ) -> Derived:
     """Remove all that came from these turns, or from any turn of the thread, whoever's it is."""
     numbers = None if turns is None else json.dumps(list(turns))
-    bound = {"space": thread.space, "thread_key": thread_key(thread), "turns": numbers}
+    bound = {**thread._asdict(), "turns": numbers}
     gone = [known_of(row) for row in connection.all(CITING, bound)]
     connection.run(FORGET_VERSIONS, {"folder": thread_folder(*thread), "turns": numbers})
     return remove_entries(connection, thread.space, gone, now)
@@ -336,7 +335,7 @@ def forget_derived(
 
 def keep_derived(connection: Connection, thread: ThreadRef, now: int, *, edited_only: bool) -> None:
     """What came from a thread that is to be forgotten stays, without its sources there."""
-    bound = {"space": thread.space, "thread_key": thread_key(thread), "turns": None}
+    bound = {**thread._asdict(), "turns": None}
     by_owner: defaultdict[str, list[KnownEntry]] = defaultdict(list)
     for row in connection.all(CITING, bound):
         known = known_of(row)

@@ -207,9 +207,10 @@ WHERE substr(v.path, 1, length(:below)) = :below AND EXISTS (
     OR (f.text IS NOT NULL AND c.value NOT IN (SELECT entry_id FROM entries WHERE space = :space)))"""
 
 WHOSE_CASES = """
-SELECT e.entry_id, e.owner, min(s.user_id) AS user_id FROM entries e JOIN entry_sources s ON s.entry_pk = e.pk
+SELECT e.entry_id, e.owner, min(h.user_id) AS user_id FROM entries e JOIN entry_sources s ON s.entry_pk = e.pk
+JOIN threads h ON h.pk = s.thread_pk
 WHERE e.kind = 'cases' AND e.entry_id IN (SELECT value FROM json_each(?))
-GROUP BY e.pk HAVING min(s.user_id) = max(s.user_id)"""
+GROUP BY e.pk HAVING min(h.user_id) = max(h.user_id)"""
 
 SKILL_TEXTS = "SELECT path, seen FROM skill_files WHERE seen IS NOT NULL ORDER BY path"
 

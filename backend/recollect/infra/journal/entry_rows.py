@@ -15,7 +15,7 @@ from recollect.domain.entries.entry import (
     Source,
     text_key,
 )
-from recollect.domain.identity import thread_key, turn_id, turn_number
+from recollect.domain.identity import turn_id, turn_number
 from recollect.domain.job import JobSpec
 from recollect.domain.markdown.entry_file import render_entry
 from recollect.domain.model import Entry, JsonObject, ThreadRef
@@ -30,13 +30,15 @@ from recollect.infra.journal.rows import (
     dumped,
     made,
     queue_jobs,
+    thread_columns,
     waiting_twin,
 )
 
 ENTRY_COLUMNS = """
 e.space, e.owner, e.entry_id, e.kind, e.when_ms, e.path, e.title, e.text, e.links_json, e.by, e.extra_json,
 e.cell, e.strategy, e.revision, e.filed, e.filing,
-(SELECT coalesce(json_group_array(json_array(user_id, thread_id, turn)), '[]') FROM entry_sources WHERE entry_pk = e.pk) AS sources_json"""
+(SELECT coalesce(json_group_array(json_array(h.user_id, h.thread_id, s.turn)), '[]')
+    FROM entry_sources s JOIN threads h ON h.pk = s.thread_pk WHERE s.entry_pk = e.pk) AS sources_json"""
 
 SELECT_ENTRIES = f"SELECT {ENTRY_COLUMNS} FROM entries e"
 
@@ -105,16 +107,14 @@ def stored_entry(connection: Connection, space: str, name: str) -> KnownEntry | 
 
 
 def put_sources(connection: Connection, pk: int, known: KnownEntry) -> None:
-    """In the place of those it had."""
+    """In the place of those it had. Raises NotFound where a thread that it came from was forgotten meanwhile."""
     connection.run("DELETE FROM entry_sources WHERE entry_pk = ?", (pk,))
-    connection.many(
-        "INSERT INTO entry_sources (entry_pk, place, thread_key, user_id, thread_id, turn) VALUES (?, ?, ?, ?, ?, ?)",
-        [
-            (pk, place, thread_key(thread), thread.user_id, thread.thread_id, _turn(source))
-            for place, source in enumerate(known.sources)
-            for thread in [source.thread_in(known.space)]
-        ],
-    )
+    for place, source in enumerate(known.sources):
+        (thread_pk,) = thread_columns(connection, source.thread_in(known.space))
+        connection.run(
+            "INSERT INTO entry_sources (entry_pk, place, thread_pk, turn) VALUES (?, ?, ?, ?)",
+            (pk, place, thread_pk, _turn(source)),
+        )
 
 
 def mark_asking(connection: Connection, change: EntryChange) -> set[str]:

@@ -191,8 +191,7 @@ SELECT 1 FROM jobs WHERE kind = ? AND json_extract(payload_json, '$.strategy') =
 WITHOUT_SOURCE = f"""
 {SELECT_ENTRIES} WHERE e.space = ? AND e.owner = ? AND EXISTS (
     SELECT 1 FROM entry_sources s WHERE s.entry_pk = e.pk AND NOT EXISTS (
-        SELECT 1 FROM threads h JOIN turns t ON t.thread_pk = h.pk AND t.position = s.turn
-        WHERE h.space = e.space AND h.user_id = s.user_id AND h.thread_id = s.thread_id))"""
+        SELECT 1 FROM turns t WHERE t.thread_pk = s.thread_pk AND t.position = s.turn))"""
 
 TOMBSTONES = """
 SELECT thread_key, number, message_key FROM tombstones WHERE space = ? AND user_id = ? ORDER BY thread_key, number"""

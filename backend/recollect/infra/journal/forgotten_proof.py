@@ -18,10 +18,7 @@ from recollect.infra.journal.vault_files import FileVersions
 _named = re.compile(r"\b([0-9a-f]{32}):t-([0-9]{1,18})\b").finditer
 
 SOURCES = """
-SELECT e.space, s.user_id, s.thread_id, s.turn, EXISTS (
-    SELECT 1 FROM threads h JOIN turns t ON t.thread_pk = h.pk AND t.position = s.turn
-    WHERE h.space = e.space AND h.user_id = s.user_id AND h.thread_id = s.thread_id) AS is_there
-FROM entry_sources s JOIN entries e ON e.pk = s.entry_pk"""
+SELECT h.space, h.user_id, h.thread_id, s.turn FROM entry_sources s JOIN threads h ON h.pk = s.thread_pk"""
 
 TURNS_AT_ONCE = 5000
 
@@ -153,7 +150,7 @@ def _cells(connection: Connection, tombstones: Tombstones) -> Looked:
 
 def _sources(connection: Connection, tombstones: Tombstones) -> Looked:
     found = connection.all(SOURCES)
-    wrong = sum(not row["is_there"] and _is_gone(tombstones, row, turn_id(row["turn"])) for row in found)
+    wrong = sum(_is_gone(tombstones, row, turn_id(row["turn"])) for row in found)
     return Looked("sources of memories", len(found), wrong)
 
 

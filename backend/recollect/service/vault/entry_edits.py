@@ -16,7 +16,7 @@ from recollect.domain.markdown.entry_file import section_digest
 from recollect.domain.markdown.revision import HandWritten, as_theirs, compare_entries, is_loss
 from recollect.domain.paths import ENTRY_FILE_BYTES, entry_kind_of, entry_owner, is_entry_path
 from recollect.domain.vault_file import KnownFile, VaultFile
-from recollect.errors import Conflict
+from recollect.errors import Conflict, NotFound
 from recollect.infra.journal.entries import SqlEntryStore
 from recollect.infra.journal.entry_files import SqlEntryFileStore
 from recollect.infra.vault import Vault
@@ -309,8 +309,8 @@ async def entry_in_file(
 
 
 async def _unless_changed(applied: Awaitable[None]) -> None:
-    """Raises Unfinished if the entries changed since the comparison, so that the job runs again."""
+    """Raises Unfinished if the entries, or the threads that they cite, changed since: the job runs again."""
     try:
         await applied
-    except Conflict as error:
+    except (Conflict, NotFound) as error:
         raise Unfinished from error

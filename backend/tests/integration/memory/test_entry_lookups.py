@@ -27,7 +27,7 @@ from tests.fakes import START
 T = TypeVar("T")
 
 ANN = "default/users/ann"
-BOUND = {"space": "default", "thread_key": "k", "turns": "[1]"}
+BOUND = {"space": "default", "user_id": "ann", "thread_id": "t1", "turns": "[1]"}
 FORGOTTEN = {"folder": "default/users/ann/threads/t1", "turns": "[1]"}
 NOTED = {"generation": "g1", "owner": "default/users/ann", "path": "p", "digest": "d"}
 
@@ -69,7 +69,7 @@ NOTED = {"generation": "g1", "owner": "default/users/ann", "path": "p", "digest"
         ),
         (index_ledger.IS_UNEMBEDDED, NOTED, "indexed_notes USING PRIMARY KEY (generation=? AND path=?)"),
         (entry_store.CITING, BOUND, "e USING INTEGER PRIMARY KEY (rowid=?)"),
-        (entry_store.CITING, BOUND, "entry_sources_by_turn (thread_key=?)"),
+        (entry_store.CITING, BOUND, "entry_sources_by_turn (thread_pk=?)"),
         (FORGET_VERSIONS, FORGOTTEN, "version_sources_by_source (source=?)"),
         (VERSIONS_NAMING, ["default", "x", "[]"], "version_sources_by_source (source=?)"),
         (

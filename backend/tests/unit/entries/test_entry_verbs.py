@@ -101,11 +101,6 @@ async def house(journal: Journal) -> House:
 
 
 class TestReading:
-    async def test_a_thread_that_is_anothers_by_now_is_not_quoted(self, house: House) -> None:
-        await house.put(known("fa-9", "Ann left.", thread="t2", turns=("t-1",)))
-        shown = await house.entries.get_entry(AS_ANN, "fa-9")
-        assert [quote.turn for quote in shown.quotes] == [None]
-
     async def test_an_entry_names_what_it_supersedes_and_what_it_was_made_of(self, house: House) -> None:
         await house.put(
             known("fa-4", "Ann lives in Porto.", extra={"supersedes": "fa-1 fa-3 fa-gone"}),

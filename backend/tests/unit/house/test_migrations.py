@@ -13,7 +13,7 @@ from alembic.config import Config
 from alembic.script import ScriptDirectory
 
 from recollect.domain.chat import ContextBlock
-from recollect.domain.entries.entry import PastSkill, SeenSkill
+from recollect.domain.entries.entry import PastSkill, SeenSkill, Source
 from recollect.domain.identity import text_digest
 from recollect.domain.model import ThreadRef, Turn
 from recollect.domain.paths import transcript_path
@@ -30,6 +30,7 @@ from recollect.infra.journal.connection import (
     upgrade_schema,
 )
 from recollect.infra.journal.database import Database
+from recollect.infra.journal.entries import SqlEntryStore
 from recollect.infra.journal.entry_files import SqlEntryFileStore, SqlSkillFiles
 from recollect.infra.journal.files import SqlTranscriptStore
 from recollect.infra.journal.people import SqlPresetStore
@@ -60,6 +61,9 @@ ROWS_OF_0026 = (
         VALUES (8, 7, 1, 'm1', 'user', 'ann', 'hello', 0, 'complete', 0, x'00'),
         (9, 7, 2, 'm2', 'user', 'ann', 'again', 0, 'complete', 0, x'00')""",
     f"""INSERT INTO context_blocks VALUES (8, 'a block', '{json.dumps(MEMORIES)}'), (9, 'of before', '[]')""",
+    f"""INSERT INTO entries VALUES (3, 'default', '{ANN}', 'fa-1', 'facts', 0, '', '', '', '[]', '', '{{}}', '', '', '', 1, 0, 0,
+        1, 0, 0, NULL, NULL, '')""",
+    "INSERT INTO entry_sources VALUES (3, 0, 'k', 't 1', 2, 'ann'), (3, 1, 'k', 'gone', 1, 'ann'), (4, 0, 'k', 't 1', 2, 'ann')",
 )
 REFUSED = [("0001", SchemaTooOld, OLDEST), ("0025", SchemaTooOld, OLDEST), ("9999", SchemaTooNew, HEAD)]
 
@@ -140,6 +144,8 @@ async def test_what_a_home_of_0026_knows_is_known_as_before(
     assert (await skills.held(), await skills.seen()) == ({bake: seen}, [SeenSkill(bake, "seen", 4)])
     assert [await skills.last_written(bake, text) for text in ("seen", "next")] == ["ours", "next"]
     assert await skills.versions(bake) == [PastSkill(bake, 3, "was", "person", "by hand", 9)]
+    (known,) = await SqlEntryStore(database, clock=lambda: 1).list_entries("default")
+    assert known.sources == (Source("ann", "t 1", "t-2"),)
     said = Turn("t-3", "m3", "user", "ann", "now", 0)
     sent = await database.query(lambda connection: path_of(connection, 7, said, None, 10))
     assert [turn.block for turn in sent] == [ContextBlock("a block", MEMORIES), ContextBlock("of before")]
