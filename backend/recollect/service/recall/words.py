@@ -225,8 +225,9 @@ class WordIndexer:
         if file is None:
             return None
         # It may have changed since it was recorded, and change back.
-        revision, found, _ = note.digest.rpartition(" ")
-        note = replace(note, digest=f"{revision}{found}{file.digest}")
+        revision, found, recorded = note.digest.rpartition(" ")
+        if file.digest != recorded:
+            note = replace(note, digest=f"{revision}{found}{file.digest}", modified=file.modified)
         if not is_of_entries:
             return note, await asyncio.to_thread(note_rows, note, file.text)
         written = (await asyncio.to_thread(read_document, note.path, file.text)).written

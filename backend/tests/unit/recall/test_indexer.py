@@ -9,7 +9,7 @@ import pytest
 
 from recollect.domain.access import Caller
 from recollect.domain.model import ThreadRef
-from recollect.domain.recall.rows import FORMAT, Generation
+from recollect.domain.recall.rows import FORMAT, Generation, Note
 from recollect.errors import EmbedderUnavailable
 from recollect.service.recall.embedding import BATCH, PROBE
 from recollect.service.recall.search import Search
@@ -192,6 +192,21 @@ async def test_a_note_that_changes_while_notes_are_indexed_is_not_overlooked(hou
     await eventually(lambda: changing and changing[0].done())
     await house.settled()
     assert await house.stored() == {"second": True}
+
+
+async def test_a_note_that_is_indexed_before_its_edit_is_recorded_has_the_time_of_the_edit(
+    house: House,
+) -> None:
+    path = f"{OWNER}/notes/n.md"
+    async with house.indexer.held():
+        await house.write_note("n", "first")
+        house.vault.files[path] = "second"
+    await house.settled()
+    found = await house.vault.look(path)
+    assert found is not None
+    await house.notes.seen(Note(path, OWNER, found.digest, found.modified))
+    assert list(await house.stored()) == ["second"]
+    assert await house.whole()
 
 
 async def test_forgetting_in_an_index_that_cannot_be_read_drops_it_and_fills_the_rest_again(
