@@ -27,6 +27,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from recollect.infra.backends.server import tls_context
+from recollect.infra.secrets import mask_secrets
 
 BACKEND = Path(__file__).resolve().parents[1]
 PRELOADED = (
@@ -34,6 +35,7 @@ PRELOADED = (
     "recollect.entrypoints.http.doors.mcp_server",
     "recollect.app", "recollect.entrypoints.cli.client", "recollect.infra.index.tables",
     "recollect.infra.embedders.onnx", "recollect.infra.journal.connection", "alembic.command", "tests.standins.standin_model",
+    "anyio._backends._asyncio", "uvloop", "numpy.ma",
 )  # fmt: skip
 _REQUEST_BYTES = 1 << 17
 _DESCRIPTORS = 4
@@ -266,7 +268,9 @@ def main() -> None:
     warnings.filterwarnings("ignore", message="lancedb fork support is experimental")
     for module in PRELOADED:
         import_module(module)
+    # What each server would do at its first request and its first memory, for nearly a second.
     create_api()
+    mask_secrets("")
     for trust_env in (False, True):
         tls_context(trust_env=trust_env)
     gc.freeze()  # So that a new process copies no page only because its garbage collector looked at it.

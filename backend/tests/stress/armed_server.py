@@ -1,16 +1,16 @@
-"""The command line, in a process that notes which fail points it reaches and dies at the one that a file names.
+"""`recollect serve`, in a process that notes which fail points it reaches and dies at the one that a file names.
 
 The file holds `name:n` and may be written while the process runs. Beside it, `.log` has a line for each point that was
 reached.
 """
 
 import os
-import runpy
 import signal
 import threading
 from collections import Counter
 from pathlib import Path
 
+from recollect.entrypoints.cli.operate import serve
 from recollect.failpoints import FailPoints
 
 VARIABLE = "DIE_AT"
@@ -36,4 +36,5 @@ def obey(order: Path) -> None:
 
 if __name__ == "__main__":
     obey(Path(os.environ[VARIABLE]))
-    runpy.run_module("recollect", run_name="__main__", alter_sys=True)
+    os.umask(0o077)
+    serve(port=0)

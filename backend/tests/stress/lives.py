@@ -16,6 +16,7 @@ from tests.files_under import files_under
 from tests.http_client import Json, bearer, contents, drained, thread_path
 from tests.processes import Server, wait_until
 from tests.remembering import MAY_8, MINUTE
+from tests.searching import search
 from tests.standins.tool_tasks import tool_task
 from tests.stress.armed_server import VARIABLE
 from tests.stress.utils import covered
@@ -27,6 +28,10 @@ MADE_AGAIN = ("index.md",)
 PRESETS, ENTRIES, NOTES = "/api/v1/presets", "/api/v1/memory/entries", "/api/v1/memory/notes"
 _editable = re.compile(r"\b((?:tea|preset|note)\d+)((?:byhand\d+)?)\b")
 """Words that work has put into files, each with the number of its life. A hand edit adds `byhand` and its own number."""
+
+
+_numbered = re.compile(r"\w*[a-z]\d\w*")
+"""Words that only one message holds, or one memory."""
 
 
 class Broken(AssertionError):
@@ -70,11 +75,14 @@ class Life:
     number: int = 0
     said: dict[str, list[str]] = field(default_factory=dict)
     """The texts of each thread that were acknowledged, in order."""
-    facts: set[str] = field(default_factory=set)
+    users: dict[str, str] = field(default_factory=dict)
+    """Whose a thread is."""
+    facts: dict[str, str] = field(default_factory=dict)
+    """What is to be remembered of a thread."""
     unflushed: dict[str, str] = field(default_factory=dict)
     """Threads whose memories are to be made, and whose they are."""
     edits: dict[str, str] = field(default_factory=dict)
-    """Words that a person wrote since the last check, and into which file."""
+    """Words that a person wrote since all was looked at last, and into which file."""
     edited: int = 0
     """How many edits by hand there were."""
     gone: list[str] = field(default_factory=list)
@@ -100,9 +108,10 @@ class Life:
 
     def tell(self, client: httpx2.Client, thread: str, messages: list[Json], user: str = "ann") -> list[Json]:
         def heard() -> None:
+            self.users[thread] = user
             self.said.setdefault(thread, []).extend(each["content"] for each in messages)
             if thread.startswith("x"):
-                self.facts.add(messages[0]["content"].replace("I like", "ann likes"))
+                self.facts[thread] = messages[0]["content"].replace("I like", "ann likes")
 
         body = {"session_id": thread, "messages": messages, "user_id": user}
         receipts: list[Json] = self.ask(client, "POST", "/api/v1/memory/add", heard, body)["receipts"]
@@ -157,6 +166,10 @@ class Life:
         """Whether no request of this life writes over it, as it may."""
         return word.startswith("tea") or int(word.lstrip("presnot")) % 3 != self.number % 3
 
+    def may_be_overwritten(self) -> bool:
+        """Whether a request of another life may write over what a person wrote."""
+        return not all(words.startswith("tea") for words in self.edits)
+
     # --- the work ----------------------------------------------------------------------------------
 
     def write(self, server: ArmedServer) -> None:
@@ -188,20 +201,24 @@ class Life:
         number, client = self.number, server.client
         self.unflushed |= {f"x{number}": "ann", f"w{number}": "bob"}
         self.tell(client, f"x{number}", self.messages(f"I like tea{number}.", "What about you?"))
-        task = tool_task(f"w{number}-", MAY_8 + 60 * number * MINUTE, f"Clean the disk of server {number}")
+        task = tool_task(f"w{number}-", MAY_8 + 60 * number * MINUTE, f"Clean the disk of server{number}")
         self.tell(client, f"w{number}", task, "bob")
         self.flush(client)
 
     def flush(self, client: httpx2.Client) -> None:
         for thread, user in list(self.unflushed.items()):
-            flush(client, thread, user)
+            if thread in self.said:
+                flush(client, thread, user)
             del self.unflushed[thread]
 
     def index(self, server: ArmedServer) -> None:
-        self.tell(
-            server.client, f"talk-{self.number // 10}", self.messages(f"We drink tea{self.number}.", "Good.")
-        )
-        server.operate("reindex")
+        """Messages of two threads; in every third life all of the index is made again too."""
+        for thread in (f"talk-{self.number // 10}", f"walk-{self.number // 10}"):
+            self.tell(
+                server.client, thread, self.messages(f"In {thread} we drink tea{self.number}.", "Good.")
+            )
+        if self.number % 3 == 0:
+            server.operate("reindex")
 
     def before_forgetting(self, server: ArmedServer) -> None:
         """A word in every place where one may be."""
@@ -218,11 +235,11 @@ class Life:
         return f"quixel{self.number}q"
 
     def forget(self, server: ArmedServer) -> None:
-        thread, word = f"g{self.number}", self.word
+        thread, word, is_turn = f"g{self.number}", self.word, self.number % 3 == 0
 
         def forgot() -> None:
             self.gone.append(word)
-            if self.number % 3 == 0:
+            if is_turn:
                 self.said[thread] = self.said[thread][1:]
             else:
                 self.said.pop(thread, None)
@@ -231,36 +248,72 @@ class Life:
 
     # --- and what came of it -----------------------------------------------------------------------
 
+    def check_acknowledged(self, server: ArmedServer) -> None:
+        """Send again what got no answer, and look whether what was acknowledged is there once. Raises Broken."""
+        self.ask_again(server.client)
+        latest = list(self.said)[-3:]
+        self.threads_hold(server.client, latest)
+        wrong = self.search_problems(server.client, {self.users[thread] for thread in latest})
+        if wrong := [each for each in wrong if each[0] != "unequal"]:
+            raise Broken(*wrong[0])
+
     def check(self, server: ArmedServer) -> None:
-        """Send again what got no answer, let everything be done, and look. Raises Broken."""
+        """Send again what got no answer, let everything be done, and look at all there is. Raises Broken."""
         client = server.client
-        if self.unanswered is not None:
-            method, path, body, then = self.unanswered
-            self.ask(client, method, path, then, body)
-        self.unflushed = {thread: user for thread, user in self.unflushed.items() if thread in self.said}
+        self.ask_again(client)
         self.flush(client)
         found: Json = {}
 
         def is_sound() -> bool:
-            found.update(server.operate("verify"))
             drained(client)
-            return bool(found["ok"] and found["pending"] == 0)
+            found.update(
+                server.operate("verify"), search=self.search_problems(client, {*self.users.values()})
+            )
+            return bool(found["ok"] and found["pending"] == 0 and not found["search"])
 
         with suppress(TimeoutError):
-            wait_until(is_sound, "verified", seconds=SOON, every=0.2)
+            wait_until(is_sound, "verified", seconds=SOON, every=0.05)
         if found["problems"] or found["pending"]:
             raise Broken("unequal", found)
+        if found["search"]:
+            raise Broken(*found["search"][0])
         covered(client)
         entries = [each for user in ("ann", "bob") for each in listed(client, user)]
         texts = Counter((each["kind"], each["text"]) for each in entries)
         if twice := [each for each, count in texts.items() if count > 1]:
             raise Broken("doubled", twice)
         told = {as_told(text) for _, text in texts}
-        if lost := self.facts - told:
+        if lost := set(self.facts.values()) - told:
             raise Broken("lost", lost, sorted(told))
         self.threads_hold(client, list(self.said)[-3:])
         self.edits_are_kept(client, json.dumps(entries))
         self.gone_is_gone()
+
+    def ask_again(self, client: httpx2.Client) -> None:
+        if self.unanswered is not None:
+            method, path, body, then = self.unanswered
+            self.ask(client, method, path, then, body)
+
+    def search_problems(self, client: httpx2.Client, users: set[str]) -> list[tuple[str, str]]:
+        """Each of their messages with a word of its own, and each fact that was made, is one hit, and in the index."""
+        problems = []
+        wanted = {
+            ("ann", "facts"): [fact for thread, fact in self.facts.items() if thread not in self.unflushed]
+        }
+        for thread, texts in self.said.items():
+            wanted.setdefault((self.users[thread], "turn"), []).extend(filter(_numbered.search, texts))
+        for (user, kind), texts in wanted.items():
+            if user not in users:
+                continue
+            query = "drink like clean " + " ".join(_numbered.findall("\n".join(texts)))
+            answer = search(client, query, user_id=user, types=[kind], top_k=1000, passages=False)
+            found = Counter(as_told(hit["text"]) for hit in answer["hits"])
+            if wrong := {text: found[text] for text in texts if found[text] != 1}:
+                column = "doubled" if any(wrong.values()) else "lost"
+                problems.append((column, f"hits of a search among the {kind} of {user}: {wrong}"))
+            if answer["degraded"] or answer["searched"]["from_journal"]:
+                problems.append(("unequal", f"search lacks {answer['degraded']}, {answer['searched']}"))
+        return problems
 
     def threads_hold(self, client: httpx2.Client, threads: list[str]) -> None:
         for thread in threads:
@@ -278,7 +331,10 @@ class Life:
             client.get(f"{NOTES}/n{turn}.md", params={"user_id": "ann"}).raise_for_status().text
             for turn in range(3)
         ]
-        turns = [text for thread in self.said for text in contents(client, thread)]
+        edited = [
+            thread for thread in self.said if any(f"/{thread}/" in file for file in self.edits.values())
+        ]
+        turns = [text for thread in edited for text in contents(client, thread)]
         told = "\n".join([client.get(PRESETS).text, *notes, *turns, entries])
         for words, file in self.edits.items():
             if words not in told and words not in beside:

@@ -1,7 +1,8 @@
 """A real server, killed at every fail point that it reaches and at random moments, in all the work that writes.
 
-After each restart: what was acknowledged is there once and in order, the vault is the journal is the index, no memory
-is doubled, what a person wrote into a file in that moment is kept, and what was forgotten is in no file.
+After each restart: what was acknowledged is there once and in order, and a search finds it once. After every few: the
+vault is the journal is the index, no memory is doubled, what a person wrote into a file in that moment is kept, and
+what was forgotten is in no file.
 """
 
 import copy
@@ -30,7 +31,11 @@ from tests.stress.lives import ArmedServer, Broken, Life
 from tests.stress.utils import KILL_HEADINGS, KILLS, SIGKILLED, covered
 
 AT_RANDOM = "at random"
-LIVES_OF_A_HOME = 50
+TURNS = 3
+"""What a life does goes by its number: every third does the same."""
+LIVES_OF_A_HOME = 25
+LIVES_OF_A_CHECK = 6
+"""In each it is looked whether what was acknowledged is there once; in one of so many, at all there is."""
 DIED = (httpx2.TransportError, RuntimeError, TimeoutExpired)
 """What a client sees of a server that dies, while it starts too."""
 WORK: dict[str, Callable[[Life, ArmedServer], None]] = {
@@ -54,17 +59,17 @@ class Hunt:
     rows: defaultdict[str, Counter[str]] = field(default_factory=lambda: defaultdict(Counter))
     broken: list[str] = field(default_factory=list)
     missed: Counter[str] = field(default_factory=Counter)
-    reached: Counter[str] = field(default_factory=Counter)
-    """How often each fail point was, at most, in a life without a kill."""
-    plan: list[tuple[str, int]] = field(default_factory=list)
-    """Where to kill in turn: steps, each with how often it is reached."""
+    reached: defaultdict[str, Counter[int]] = field(default_factory=lambda: defaultdict(Counter))
+    """How often each fail point was in a life without a kill, by the turn of the life: what it does goes by turns."""
+    plan: list[str] = field(default_factory=list)
+    """Where to kill, one after another."""
     seconds: float = 1.0
     """How long the work takes."""
     turn: int = 0
     killed_at: str = "nothing"
     """Where it was killed last: the step, at which of its times, and in which life."""
-    checked: bool = False
-    """Whether all was looked at since."""
+    started: bool = False
+    """Whether a server has started since, and what was acknowledged is there."""
 
     @property
     def kills(self) -> int:
@@ -72,9 +77,9 @@ class Hunt:
 
     def run(self, kills: int) -> None:
         measured = self._new_home("measured")
-        for _ in range(min(3, kills // 3)):
+        for _ in range(min(TURNS, kills // TURNS)):
             self._live(measured, None)
-        self.plan = [*self.reached.items(), *[(AT_RANDOM, 1)] * max(1, len(self.reached) // 6)]
+        self.plan = [*self.reached, *[AT_RANDOM] * max(1, len(self.reached) // 6)]
         self.chance.shuffle(self.plan)
         while self.kills < kills and self.turn < 3 * kills:
             life = self._new_home(f"from-{self.turn}")
@@ -99,15 +104,18 @@ class Hunt:
         shutil.copytree(self.template.home, life.home)
         return life
 
-    def _live(self, life: Life, kill: tuple[str, int] | None) -> None:
-        """Start, check, work and be killed; without a `kill`, learn which steps there are."""
+    def _live(self, life: Life, step: str | None) -> None:
+        """Start, look, work and be killed; without a `step` to be killed at, learn which there are."""
         life.number += 1
-        step, most = kill or ("", 1)
-        spec = f"{step}:{life.chance.randint(1, most)} {life.number}"
+        turns = [turn for turn, times in self.reached[step].items() if times] if step in self.reached else []
+        while turns and life.number % TURNS not in turns:
+            life.number += 1
+        times = self.reached[step][life.number % TURNS] if turns else 1
+        spec = f"{step}:{life.chance.randint(1, times)} {life.number}" if step else ""
         by_hand = self.work == "hand edits"
-        from_start = self.checked and life.chance.random() < (0.5 if by_hand else 0.2)
-        from_start |= by_hand and kill is None
-        self.checked = False
+        from_start = self.started and life.chance.random() < (0.5 if by_hand else 0.2)
+        from_start |= by_hand and step is None
+        self.started = False
         server = ArmedServer(life.home, self.settings)
         server.arm(spec if from_start else "")
         if by_hand:
@@ -115,8 +123,10 @@ class Hunt:
         began, ended = time.monotonic(), True
         try:
             with server:
-                life.check(server)
-                self.checked = True
+                writes_over = self.work == "writing files" and life.may_be_overwritten()
+                is_due = step is None or writes_over or life.number % LIVES_OF_A_CHECK == 0
+                (life.check if is_due else life.check_acknowledged)(server)
+                self.started = True
                 if self.work == "forgetting":
                     life.before_forgetting(server)
                 if not from_start:
@@ -128,8 +138,9 @@ class Hunt:
                 ended = server.has_ended()
         except DIED:
             assert server.exit_code == SIGKILLED, (server.exit_code, server.errors()[-3000:])
-        if kill is None:
-            self.reached |= server.reached()
+        if step is None:
+            for name, times in server.reached().items():
+                self.reached[name][life.number % TURNS] = times
             self.seconds = time.monotonic() - began
         elif ended:
             self.killed_at = spec
@@ -138,7 +149,7 @@ class Hunt:
             self.missed[step] += 1
 
     @contextmanager
-    def _meanwhile(self, life: Life, server: ArmedServer, step: str) -> Iterator[None]:
+    def _meanwhile(self, life: Life, server: ArmedServer, step: str | None) -> Iterator[None]:
         """In some lives a person edits a file at a random moment of the work; in some it is killed at one."""
         timers = []
         if life.chance.random() < 0.3:
