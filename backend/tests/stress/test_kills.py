@@ -111,7 +111,9 @@ class Hunt:
         while turns and life.number % TURNS not in turns:
             life.number += 1
         times = self.reached[step][life.number % TURNS] if turns else 1
-        spec = f"{step}:{life.chance.randint(1, times)} {life.number}" if step else ""
+        # The first times more often: a life may reach it less often than the one that was measured.
+        nth = life.chance.randint(1, life.chance.randint(1, times))
+        spec = f"{step}:{nth} {life.number}" if step else ""
         by_hand = self.work == "hand edits"
         from_start = self.started and life.chance.random() < (0.5 if by_hand else 0.2)
         from_start |= by_hand and step is None
