@@ -14,7 +14,7 @@ from recollect.domain.entries.entry import (
     PastSkill,
     SeenSkill,
 )
-from recollect.domain.identity import key_within_user, text_digest, turn_number
+from recollect.domain.identity import file_key, key_within_user, text_digest, turn_number
 from recollect.domain.job import ENTRIES, file_lane
 from recollect.domain.model import ThreadRef
 from recollect.domain.paths import file_name, owner_of_path
@@ -28,12 +28,12 @@ from recollect.infra.journal.rows import queue_jobs
 from recollect.infra.journal.vault_files import (
     ADD_FILE,
     SqlVaultFiles,
-    allow_versions,
     file_job,
     forget_file,
     import_version,
+    move_versions,
     record_version,
-    retire_files,
+    retire_versions,
     settle,
     touch,
     unwrite,
@@ -214,6 +214,14 @@ GROUP BY e.pk HAVING min(h.user_id) = max(h.user_id)"""
 
 SKILL_TEXTS = "SELECT path, seen FROM skill_files WHERE seen IS NOT NULL ORDER BY path"
 
+SKILL_VERSIONS = """
+SELECT text FROM skill_versions WHERE path = :path
+UNION SELECT seen FROM skill_files WHERE path = :path AND seen IS NOT NULL"""
+
+WAS_OURS = """
+SELECT 1 FROM written_files WHERE file = ?
+UNION SELECT 1 FROM entries WHERE kind = 'cases' AND entry_id IN (SELECT value FROM json_each(?))"""
+
 KNOWN_SKILL = """
 SELECT s.seen, s.writing, s.text, f.revision FROM skill_files s JOIN vault_files f ON f.path = s.path
 WHERE s.path = ?"""
@@ -251,6 +259,8 @@ class SqlSkillFiles(SqlVaultFiles):
 
     def _announced(self, connection: Connection, file: KnownFile, parts: SkillParts | None) -> None:
         connection.run(ADD_FILE, (file.path, file.kind, file.space, file.owner))
+        if file.digest is not None:
+            record_version(connection, file.path, file.digest)
         if parts is not None and parts.actor == "extraction":
             connection.run(
                 "INSERT INTO skill_files (path, writing) VALUES (?, ?)"
@@ -267,7 +277,14 @@ class SqlSkillFiles(SqlVaultFiles):
         return True
 
     def _forget(self, connection: Connection, path: str) -> None:
-        """The file, all that it held before, and the epochs of chats that were offered it."""
+        """The file, all that it held before, and the epochs of chats that were offered it.
+
+        What a person wrote in a skill of ours does not come back either; a skill that is all their own may.
+        """
+        texts = [text for (text,) in connection.all(SKILL_VERSIONS, {"path": path})]
+        cases = json.dumps(_case_ids("\n".join(texts)))
+        if connection.one(WAS_OURS, (file_key(path), cases)) is not None:
+            retire_versions(connection, path, map(text_digest, texts))
         forget_file(connection, path)
         for (space,) in connection.all("SELECT DISTINCT space FROM threads"):
             if file_name(space) == path.partition("/")[0]:
@@ -339,13 +356,8 @@ class SqlSkillFiles(SqlVaultFiles):
 
     @write_transaction
     def move(self, connection: Connection, path: str, to: str) -> None:
-        """A person gave the file another place: all that is known of it is known of that one.
-
-        Only what it holds now may come back to where it was.
-        """
-        row = connection.one("SELECT digest FROM vault_files WHERE path = ? AND digest IS NOT NULL", (path,))
-        retire_files(connection, [path])
-        allow_versions(connection, path, () if row is None else row)
+        """A person gave the file another place: all that is known of it is known of that one."""
+        move_versions(connection, path, to)
         for table in ("vault_files", "skill_files", "skill_versions"):
             connection.run(f"DELETE FROM {table} WHERE path = ?", (to,))
             connection.run(f"UPDATE {table} SET path = ? WHERE path = ?", (to, path))

@@ -18,6 +18,7 @@ from recollect.infra.journal.vault_files import (
     file_job,
     forget_file,
     import_version,
+    move_versions,
     record_version,
     retire_removed,
     retire_version,
@@ -187,6 +188,7 @@ class SqlPresetStore(SqlVaultFiles):
             )
             before = _store(connection, holds, path)
             if before != path:
+                move_versions(connection, before, path)
                 connection.run("DELETE FROM vault_files WHERE path = ?", (before,))
                 connection.run(
                     "UPDATE people SET path = ? WHERE space = ? AND kind = ? AND key = ?", (path, *who)

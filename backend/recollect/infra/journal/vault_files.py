@@ -24,6 +24,9 @@ ADD_VERSION = """
 INSERT INTO written_files (file, digest, number) VALUES (?, ?, ?)
 ON CONFLICT (file, digest) DO UPDATE SET number = excluded.number, gone = 0"""
 
+ADD_OLD_VERSION = """
+INSERT INTO written_files (file, digest, number) VALUES (?, ?, 0) ON CONFLICT (file, digest) DO NOTHING"""
+
 IS_OLD = """
 SELECT 1 FROM written_files w JOIN written_files n ON n.file = w.file AND n.number > w.number
 WHERE w.file = ? AND w.digest = ?"""
@@ -36,6 +39,11 @@ HAS_VERSIONS = "SELECT 1 FROM written_files WHERE file = ? AND gone = 0 LIMIT 1"
 
 IS_DELETED = """
 SELECT min(gone) AS is_deleted FROM written_files WHERE digest = :digest AND (file = :file OR :anywhere = 1)"""
+
+IS_ELSEWHERE = """
+SELECT 1 FROM written_files here JOIN written_files there ON there.digest = here.digest AND there.file != here.file
+WHERE here.file = :file AND here.digest IN (substr(:raw, 1, 32), substr(:lf, 1, 32)) AND NOT EXISTS (
+    SELECT 1 FROM vault_files WHERE kind = :kind AND (path = :path OR digest IN (:raw, :lf)))"""
 
 FILES = "SELECT path, kind, space, owner, revision, written, digest, announced FROM vault_files"
 
@@ -95,11 +103,26 @@ def retire_version(connection: Connection, path: str, digest: str | None) -> Non
         retire_files(connection, [folder])
 
 
+def retire_versions(connection: Connection, path: str, digests: Iterable[str]) -> None:
+    """As `retire_files`, with these versions, whether they were ours or a person's."""
+    connection.many(ADD_OLD_VERSION, [(file_key(path), digest[:_DIGITS]) for digest in digests])
+    retire_files(connection, [path])
+
+
 def retire_removed(connection: Connection, path: str, digest: str) -> None:
     """As `retire_files`, with its last version, for a file that a person removed. One that never was ours may come back."""
     if connection.one(HAS_VERSIONS, (file_key(path),)):
         record_version(connection, path, digest)
         retire_files(connection, [path])
+
+
+def move_versions(connection: Connection, path: str, to: str) -> None:
+    """A person moved a file of ours: what it holds may come back to where it was, while it holds that."""
+    row = connection.one("SELECT digest FROM vault_files WHERE path = ? AND digest IS NOT NULL", (path,))
+    if row is not None and connection.one(HAS_VERSIONS, (file_key(path),)):
+        retire_files(connection, [path])
+        for place in (path, to):
+            allow_versions(connection, place, row)
 
 
 def allow_versions(connection: Connection, path: str, digests: Iterable[str]) -> None:
@@ -238,6 +261,16 @@ class SqlVaultFiles(QueueingStore, FileVersions):
     async def file(self, path: str) -> KnownFile | None:
         found = await self._database.one(f"{FILES} WHERE path = ? AND kind = ?", (path, self.kind))
         return None if found is None else made(KnownFile, found)
+
+    async def is_deleted(self, path: str, *digests: str) -> bool:
+        """Or moved away from here, and changed or deleted where it was moved to."""
+        if await FileVersions.is_deleted(self, path, *digests):
+            return True
+        if is_entry_path(path) or is_transcript(path):
+            return False
+        bound = {"kind": self.kind, "path": path, "file": file_key(path)}
+        bound |= {"raw": digests[0], "lf": digests[-1]}
+        return await self._database.one(IS_ELSEWHERE, bound) is not None
 
     async def held(self) -> dict[str, str]:
         """The files that should be in the vault, with the digests of their last known content."""

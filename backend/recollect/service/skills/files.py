@@ -203,38 +203,53 @@ class SkillShelf(FileSync):
         """Write the skill, keep what a person changed in its file, and return it as the file has it.
 
         `instead_of` is its file until now; it stays there unless its name changes. Raises Unfinished if that file is
-        gone. `lost` are its forgotten cases: what we wrote because of them is removed from a person's sections too.
+        gone or no text. `lost` are its forgotten cases: what we wrote because of them goes from a person's sections too.
         """
         path = skill_path(owner, skill.name)
         source = instead_of or path
         async with self.locks.of(owner):
-            found = await self.vault.look(source, SKILL_BYTES)
+            found = await self._whole(source)
             if found is None and instead_of is not None:
                 raise Unfinished
-            text = found.text if found is not None else None
-            was = parse_skill(text).skill if text is not None else None
-            if text is not None and (was is None or was.name == skill.name):
+            was = parse_skill(found.text).skill if found is not None else None
+            if found is not None and (was is None or was.name == skill.name):
                 path = source
-            merged = merge_skill(
-                await self.store.last_written(source, text), text, skill, renamed=source != path
-            )
-            for title in merged.conflicts:
-                self.reports.tell(
-                    path, f"{title} was changed by hand and stays so; the skill is improved elsewhere"
-                )
-            if text is not None and was is not None:
-                await self.store.see(source, text)
-            made = merged.text
-            if lost and text is not None:
-                made = without_forgotten(made, skill, lost, await self._versions(source, text))
-            made = sealed(made)
-            if source != path or made != text:
-                ours = frozenset([found.digest] if found is not None and source == path else ())
-                if await self.put(await self.store.file_at(path), made, ours, SkillParts(made)) is not None:
+            ours = frozenset([found.digest] if found is not None and source == path else ())
+            while True:
+                text = found.text if found is not None else None
+                made = await self._merged(source, path, text, skill, lost)
+                file, is_other = await self.store.file_at(path), source != path or made != text
+                if is_other and await self.put(file, made, ours, SkillParts(made)) is not None:
                     raise StorageUnavailable("the skill's file is being edited")
+                later = await self._whole(source) if source != path else None
+                if later is None or found is None or later.digest == found.digest:
+                    break
+                found, ours = later, (await self.store.file_at(path)).digests  # It was saved meanwhile.
             if source != path:
                 await self._remove(source)
         return PlacedSkill(path, parse_skill(made).skill or skill, made)
+
+    async def _whole(self, path: str) -> VaultFile | None:
+        found = await self.vault.look(path, SKILL_BYTES)
+        if found is not None and not found.is_whole:
+            raise Unfinished
+        return found
+
+    async def _merged(
+        self, source: str, path: str, text: str | None, skill: Skill, lost: Collection[str]
+    ) -> str:
+        """What the file at `path` is to hold: the skill, with what a person changed in the `text` of `source`."""
+        merged = merge_skill(await self.store.last_written(source, text), text, skill, renamed=source != path)
+        for title in merged.conflicts:
+            self.reports.tell(
+                path, f"{title} was changed by hand and stays so; the skill is improved elsewhere"
+            )
+        if text is not None and parse_skill(text).skill is not None:
+            await self.store.see(source, text)
+        made = merged.text
+        if lost and text is not None:
+            made = without_forgotten(made, skill, lost, await self._versions(source, text))
+        return sealed(made)
 
     async def _versions(self, path: str, text: str) -> list[str]:
         """What the file says and said, as far as it is known."""
@@ -276,9 +291,8 @@ class SkillShelf(FileSync):
                     await self._take_away(beside)
 
     async def _remove(self, path: str) -> None:
-        file = await self.store.file(path)
-        if file is not None and file.digest is not None:
-            await self.store.retire({path: file.digest})  # It may be a person's version.
+        if (found := await self.vault.look(path, SKILL_BYTES)) is not None:
+            await self.store.retire({path: found.digest})  # It may be a person's version.
         # First: a file that is known and not there counts as removed by a person.
         await self.store.removed(path)
         await self._take_away(path)
@@ -351,12 +365,13 @@ class SkillShelf(FileSync):
 
     async def write_again(self, paths: Iterable[str]) -> None:
         for path in paths:
-            async with self.locks.of(owner_of_path(path) or ""):
-                file = await self.store.file(path)
-                if file is not None and await self.vault.look(path, 1) is None:
-                    with suppress(Unfinished):  # A person put it there in that moment.
-                        await self._write(file, None)
-                        self.reports.file_restored(path)
+            owner = owner_of_path(path) or ""
+            async with self.locks.of(owner):
+                for seen in await self.store.seen(path):
+                    if await self.vault.look(path, 1) is None and not await self.follow_move(owner, seen):
+                        with suppress(Unfinished):  # A person put it there in that moment.
+                            await self._write(await self.store.file_at(path), None)
+                            self.reports.file_restored(path)
 
     async def remove_contents(self, path: str) -> None:
         """That skill is not made again, unless it is elsewhere."""

@@ -1,7 +1,7 @@
 """What the journal keeps of the files of skills."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -50,7 +50,7 @@ def shelf(database: Database, files: SqlSkillFiles, vault: PersonsVault) -> Skil
 
 def shelf_of(database: Database, files: SqlSkillFiles, vault: PersonsVault) -> SkillShelf:
     async def forget_words(space: str) -> None:
-        raise AssertionError(f"nothing of {space} is forgotten")
+        """A journal in a temporary folder is not overwritten."""
 
     deletions = SkillDeletions(SqlEntryStore(database, clock=FakeClock()))
     return SkillShelf(files, vault, EditReports(), deletions, forget_words, FailPoints(None))
@@ -223,6 +223,94 @@ async def test_an_old_copy_does_not_come_back_to_where_a_person_moved_a_skill_fr
     assert dict(vault.files) == {moved: current}
 
 
+async def remove_by_hand(shelf: SkillShelf, vault: PersonsVault, path: str) -> None:
+    del vault.files[path]
+    await shelf.let_go([path])
+
+
+async def remove_past_the_vault(shelf: SkillShelf, vault: PersonsVault, path: str) -> None:
+    await shelf.remove_file(path)
+
+
+@pytest.mark.parametrize("remove", [remove_by_hand, remove_past_the_vault])
+async def test_no_version_of_a_removed_skill_comes_back_a_persons_included_nor_where_it_was_before(
+    shelf: SkillShelf, vault: PersonsVault, remove: Callable[[SkillShelf, PersonsVault, str], Awaitable[None]]
+) -> None:
+    moved = PATH.replace("bake", "mine")
+    ours = (await shelf.put_skill(OWNER, BAKE)).text
+    vault.files[moved] = vault.files.pop(PATH)
+    await shelf.look_at([moved])
+    await shelf.let_go([PATH])
+    edited = [f"{ours}\nMy own.\n", f"{ours}\nMy second.\n"]
+    for text in edited:
+        vault.files[moved] = text
+        await shelf.look_at([moved])
+    await remove(shelf, vault, moved)
+    for path, text in ((PATH, ours), (moved, ours), *((moved, each) for each in edited)):
+        vault.files[path] = text
+        await shelf.look_at([path])
+        assert dict(vault.files) == {}
+
+
+async def test_a_skill_that_was_moved_and_edited_does_not_come_back_as_it_was_to_where_it_was(
+    shelf: SkillShelf, vault: PersonsVault
+) -> None:
+    moved = PATH.replace("bake", "mine")
+    ours = (await shelf.put_skill(OWNER, BAKE)).text
+    vault.files[moved] = f"{vault.files.pop(PATH)}\nMy own.\n"
+    await shelf.look_at([moved])
+    await shelf.let_go([PATH])
+    vault.files[PATH] = ours
+    await shelf.look_at([PATH])
+    assert dict(vault.files) == {moved: f"{ours}\nMy own.\n"}
+
+
+async def test_what_a_person_saved_just_before_a_skill_was_deleted_does_not_come_back(
+    shelf: SkillShelf, vault: PersonsVault
+) -> None:
+    await shelf.put_skill(OWNER, BAKE)
+    vault.files[PATH] += "\nMy own.\n"
+    edited = vault.files[PATH]
+    await shelf.remove_file(PATH)
+    vault.files[PATH] = edited
+    await shelf.look_at([PATH])
+    assert dict(vault.files) == {}
+
+
+async def test_a_skill_that_is_all_a_persons_own_may_come_back(
+    shelf: SkillShelf, vault: PersonsVault
+) -> None:
+    vault.files[PATH] = own = "---\nname: bake\ndescription: How I bake.\n---\n"
+    await shelf.look_at([PATH])
+    await remove_by_hand(shelf, vault, PATH)
+    vault.files[PATH] = own
+    await shelf.look_at([PATH])
+    assert dict(vault.files) == {PATH: own}
+
+
+async def test_a_persons_version_is_an_old_copy_once_a_skill_was_improved(
+    shelf: SkillShelf, vault: PersonsVault
+) -> None:
+    vault.files[PATH] = edited = (await shelf.put_skill(OWNER, BAKE)).text + "\nMy own.\n"
+    await shelf.look_at([PATH])
+    improved = (await shelf.put_skill(OWNER, replace(BAKE, description="How to bake bread."))).text
+    vault.files[PATH] = edited
+    await shelf.look_at([PATH])
+    assert dict(vault.files) == {PATH: improved}
+
+
+async def test_a_skill_that_a_person_moved_is_not_doubled_while_the_vault_goes_back_in_time(
+    shelf: SkillShelf, vault: PersonsVault
+) -> None:
+    moved = PATH.replace("bake", "mine")
+    await shelf.put_skill(OWNER, BAKE)
+    vault.files[moved] = vault.files.pop(PATH)
+    await shelf.look_at([moved])
+    shelf.reports.see_old_copy()
+    await shelf.let_go([PATH])
+    assert (list(vault.files), list(await shelf.store.held())) == ([moved], [moved])
+
+
 async def test_the_folder_of_a_removed_skill_goes_with_an_old_copy_though_a_new_one_is_about_to_be_written(
     shelf: SkillShelf, vault: PersonsVault
 ) -> None:
@@ -281,6 +369,42 @@ async def test_what_is_saved_while_a_skill_is_improved_is_not_written_over(
     with pytest.raises(StorageUnavailable):
         await shelf.put_skill(OWNER, replace(BAKE, description="How to bake bread."))
     assert vault.files[PATH] == f"{ours}\nMy own.\n"
+
+
+class EditedOnceWritten(PersonsVault):
+    """A person saves a file right after another one was written for the first time."""
+
+    saved: tuple[str, str] | None = None
+
+    async def write_unless_foreign(self, path: str, text: str, ours: frozenset[str]) -> VaultFile | None:
+        found = await super().write_unless_foreign(path, text, ours)
+        if self.saved is not None:
+            (edited, words), self.saved = self.saved, None
+            self.files[edited] = words
+        return found
+
+
+@pytest.mark.parametrize("broken", [False, True])
+async def test_what_is_saved_while_a_skill_gets_another_name_is_in_its_new_file(
+    database: Database, files: SqlSkillFiles, vault: PersonsVault, *, broken: bool
+) -> None:
+    vault = EditedOnceWritten(vault.root)
+    shelf = shelf_of(database, files, vault)
+    saved = f"{(await shelf.put_skill(OWNER, BAKE)).text}\nMy own.\n"
+    vault.saved = PATH, saved.replace("name:", "name: [") if broken else saved
+    put = await shelf.put_skill(OWNER, replace(BAKE, name="cook"), instead_of=PATH)
+    assert list(vault.files) == [put.path]
+    assert "My own." in vault.files[put.path]
+
+
+async def test_a_file_that_is_saved_as_no_text_while_its_skill_is_improved_stays_as_it_is(
+    shelf: SkillShelf, vault: PersonsVault
+) -> None:
+    saved = f"{(await shelf.put_skill(OWNER, BAKE)).text}\nKäse\n".encode("latin-1")
+    (vault.root / PATH).write_bytes(saved)
+    with pytest.raises(Unfinished):
+        await shelf.put_skill(OWNER, replace(BAKE, description="How to bake bread."), instead_of=PATH)
+    assert (vault.root / PATH).read_bytes() == saved
 
 
 async def test_a_skill_that_is_removed_while_it_is_improved_does_not_come_back(

@@ -321,3 +321,24 @@ async def test_a_rebuild_says_what_it_could_not_bring_back(house: House, tmp_pat
         await rebuild_people(house.vault, other.people, report)
     assert report.presets == 1
     assert sorted(problem.split(":")[0] for problem in report.problems) == [PATH, "default/presets/zzz.md"]
+
+
+@pytest.mark.parametrize("by_hand", [True, False])
+async def test_a_deleted_preset_does_not_come_back_to_where_a_person_moved_its_file_from(
+    house: House, *, by_hand: bool
+) -> None:
+    other = PATH.replace("pirate", "corsair")
+    await house.put()
+    for path, to in ((PATH, other), (other, PATH), (PATH, other)):
+        moved = house.vault.files.pop(path)
+        await house.save(to, moved)
+        await house.sweep()
+        assert house.vault.files == {to: moved}
+    if by_hand:
+        await house.remove(other)
+    else:
+        await house.people.delete_preset("default", "pirate")
+        await house.work()
+    for path in (PATH, other):
+        await house.save(path, moved)
+    assert (dict(house.vault.files), await house.instructions()) == ({}, None)
