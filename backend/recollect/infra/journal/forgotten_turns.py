@@ -37,8 +37,6 @@ from recollect.infra.journal.webhooks import announce_of_user
 _word = re.compile(r"\w+")
 _ideographs = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]{2,}")
 
-IS_SAID = "SELECT 1 FROM turns WHERE thread_pk = ? AND instr(lower(content), ?) > 0 LIMIT 1"
-
 FIRST_EXCHANGE = """
 SELECT u.position, a.position FROM turns u JOIN turns a ON a.thread_pk = u.thread_pk AND a.position > u.position
 WHERE u.thread_pk = ? AND u.role = 'user' AND u.content != '' AND a.role = 'assistant' AND a.status = 'complete'
@@ -47,10 +45,12 @@ WHERE u.thread_pk = ? AND u.role = 'user' AND u.content != '' AND a.role = 'assi
 
 def quotes(connection: Connection, thread_pk: int, title: str | None, forgotten: Sequence[str]) -> bool:
     """Whether the title has a word that was said in the forgotten texts and is said in no other turn any more."""
-    said = "\n".join(forgotten).casefold()
-    return any(
-        word in said and connection.one(IS_SAID, (thread_pk, word)) is None for word in _words(title or "")
-    )
+    gone = "\n".join(forgotten).casefold()
+    words = {word for word in _words(title or "") if word in gone}
+    said = connection.all("SELECT content FROM turns WHERE thread_pk = ?", (thread_pk,)) if words else []
+    for text in (content.casefold() for (content,) in said):
+        words = {word for word in words if word not in text}
+    return bool(words)
 
 
 def clear_title(connection: Connection, thread_pk: int) -> None:

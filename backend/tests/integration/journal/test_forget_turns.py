@@ -187,10 +187,12 @@ async def test_a_title_that_quotes_it_goes(home: Home) -> None:
     assert (await home.client.get("/api/v1/threads/t1")).json()["title"] is None
 
 
-async def test_a_title_of_other_words_stays(home: Home) -> None:
-    await home.client.patch("/api/v1/threads/t1", json={"title": "Numbers", "user_id": "ann"})
-    await forgotten(home)
-    assert (await home.client.get("/api/v1/threads/t1")).json()["title"] == "Numbers"
+@pytest.mark.parametrize(("title", "turn"), [("Numbers", "t-1"), ("Äpfel", "t-5")])
+async def test_a_title_of_words_that_others_say_stays(home: Home, title: str, turn: str) -> None:
+    await home.add("t1", "Äpfel.", "ÄPFEL!", user_id="ann")
+    await home.client.patch("/api/v1/threads/t1", json={"title": title, "user_id": "ann"})
+    await forgotten(home, turn)
+    assert (await home.client.get("/api/v1/threads/t1")).json()["title"] == title
 
 
 async def test_a_branch_goes_on_from_what_its_first_turn_followed(home: Home) -> None:
