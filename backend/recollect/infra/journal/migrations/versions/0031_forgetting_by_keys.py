@@ -26,12 +26,18 @@ ADD = "INSERT INTO block_memories VALUES (?, ?, ?, ?)"
 BLOCKS = "SELECT turn_pk, memories_json FROM context_blocks"
 
 
+def memories_in(held: str) -> list[tuple[str, str, str]]:
+    """The oldest blocks have a list, of nothing."""
+    memories = json.loads(held)
+    return [(*memory_key(name), digest) for name, digest in memories.items()] if memories else []
+
+
 def upgrade() -> None:
     run = op.get_bind().exec_driver_sql
     for statement in DDL:
         run(statement)
-    for turn_pk, held in run(BLOCKS).all():
-        memories = json.loads(held)
-        for name, digest in memories.items() if isinstance(memories, dict) else ():
-            run(ADD, (turn_pk, *memory_key(name), digest))
+    for blocks in run(BLOCKS).partitions(1000):
+        rows = [(turn_pk, *memory) for turn_pk, held in blocks for memory in memories_in(held)]
+        if rows:
+            run(ADD, rows)
     run("ALTER TABLE context_blocks DROP COLUMN memories_json")
