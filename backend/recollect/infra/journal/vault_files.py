@@ -40,9 +40,12 @@ HAS_VERSIONS = "SELECT 1 FROM written_files WHERE file = ? AND gone = 0 LIMIT 1"
 IS_DELETED = """
 SELECT min(gone) AS is_deleted FROM written_files WHERE digest = :digest AND (file = :file OR :anywhere = 1)"""
 
+MOVED_AWAY = "UPDATE written_files SET number = -1 WHERE file = ? AND digest = ?"
+"""A rebuild, which does not know what is where, numbers them anew: then they may be anywhere."""
+
 IS_ELSEWHERE = """
-SELECT 1 FROM written_files here JOIN written_files there ON there.digest = here.digest AND there.file != here.file
-WHERE here.file = :file AND here.digest IN (substr(:raw, 1, 32), substr(:lf, 1, 32)) AND NOT EXISTS (
+SELECT 1 FROM written_files
+WHERE file = :file AND digest IN (substr(:raw, 1, 32), substr(:lf, 1, 32)) AND number < 0 AND NOT EXISTS (
     SELECT 1 FROM vault_files WHERE kind = :kind AND (path = :path OR digest IN (:raw, :lf)))"""
 
 FILES = "SELECT path, kind, space, owner, revision, written, digest, announced FROM vault_files"
@@ -123,6 +126,7 @@ def move_versions(connection: Connection, path: str, to: str) -> None:
         retire_files(connection, [path])
         for place in (path, to):
             allow_versions(connection, place, row)
+        connection.run(MOVED_AWAY, (file_key(path), row[0][:_DIGITS]))
 
 
 def allow_versions(connection: Connection, path: str, digests: Iterable[str]) -> None:

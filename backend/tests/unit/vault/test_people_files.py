@@ -342,3 +342,15 @@ async def test_a_deleted_preset_does_not_come_back_to_where_a_person_moved_its_f
     for path in (PATH, other):
         await house.save(path, moved)
     assert (dict(house.vault.files), await house.instructions()) == ({}, None)
+
+
+async def test_a_preset_whose_file_was_moved_is_there_after_a_rebuild(house: House) -> None:
+    other = PATH.replace("pirate", "corsair")
+    await house.put()
+    moved = house.vault.files.pop(PATH)
+    await house.save(other, moved)
+    await house.sweep()
+    for table in ("people", "vault_files"):
+        await house.journal.database.execute(f"DELETE FROM {table}")
+    await rebuild_people(house.vault, house.people, report := RebuildReport())
+    assert (house.vault.files, report.presets, report.problems) == ({other: moved}, 1, [])
