@@ -262,7 +262,7 @@ class Life:
         client = server.client
         self.ask_again(client)
         self.flush(client)
-        found: Json = {}
+        found: Json = {"problems": ["jobs are left"], "pending": None, "search": []}
 
         def is_sound() -> bool:
             drained(client)
