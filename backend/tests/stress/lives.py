@@ -129,8 +129,8 @@ class Life:
             for place, text in enumerate(texts)
         ]
 
-    def edit_by_hand(self) -> None:
-        """A person adds to a word in some file, in place or by renaming, as editors do."""
+    def edit_by_hand(self, *, latest: bool = False) -> None:
+        """A person adds to a word in some file, or the `latest`, in place or by renaming, as editors do."""
         vault = self.home / "vault"
         files = [
             path
@@ -138,6 +138,8 @@ class Life:
             if path.name not in MADE_AGAIN and ".conflict-" not in path.name
         ]
         self.chance.shuffle(files)
+        if latest:
+            files.sort(key=lambda path: path.stat().st_mtime_ns, reverse=True)
         for file in files:
             with suppress(FileNotFoundError):
                 text, seen = file.read_text(encoding="utf-8"), file.stat().st_mtime_ns

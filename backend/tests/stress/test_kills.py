@@ -120,13 +120,15 @@ class Hunt:
         self.started = False
         server = ArmedServer(life.home, self.settings)
         server.arm(spec if from_start else "")
-        if by_hand:
-            life.edit_by_hand()
+        writes = self.work == "writing files"
+        # What is sent again may write over it.
+        if by_hand or (writes and life.unanswered is None and life.chance.random() < 0.3):
+            life.edit_by_hand(latest=life.chance.random() < 0.5)
         began, ended = time.monotonic(), True
         try:
             with server:
-                writes_over = self.work == "writing files" and life.may_be_overwritten()
-                is_due = step is None or writes_over or life.number % LIVES_OF_A_CHECK == 0
+                is_due = step is None or life.number % LIVES_OF_A_CHECK == 0
+                is_due |= writes and life.may_be_overwritten()
                 (life.check if is_due else life.check_acknowledged)(server)
                 self.started = True
                 if self.work == "forgetting":
