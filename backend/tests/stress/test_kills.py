@@ -107,10 +107,10 @@ class Hunt:
     def _live(self, life: Life, step: str | None) -> None:
         """Start, look, work and be killed; without a `step` to be killed at, learn which there are."""
         life.number += 1
-        turns = [turn for turn, times in self.reached[step].items() if times] if step in self.reached else []
-        while turns and life.number % TURNS not in turns:
+        reached = self.reached.get(step or "", Counter[int]())
+        while any(reached.values()) and not reached[life.number % TURNS]:
             life.number += 1
-        times = self.reached[step][life.number % TURNS] if turns else 1
+        times = reached[life.number % TURNS] or 1
         # The first times more often: a life may reach it less often than the one that was measured.
         nth = life.chance.randint(1, life.chance.randint(1, times))
         spec = f"{step}:{nth} {life.number}" if step else ""

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from recollect.domain.access import Caller
-from recollect.domain.model import ThreadRef
-from recollect.domain.recall.rows import FORMAT, Generation, Note
+from recollect.domain.model import Note, ThreadRef
+from recollect.domain.recall.rows import FORMAT, Generation
 from recollect.errors import EmbedderUnavailable
 from recollect.service.recall.embedding import BATCH, PROBE
 from recollect.service.recall.search import Search

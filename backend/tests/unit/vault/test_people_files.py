@@ -329,8 +329,9 @@ async def test_a_deleted_preset_does_not_come_back_to_where_a_person_moved_its_f
 ) -> None:
     other = PATH.replace("pirate", "corsair")
     await house.put()
+    moved = house.vault.files[PATH]
     for path, to in ((PATH, other), (other, PATH), (PATH, other)):
-        moved = house.vault.files.pop(path)
+        del house.vault.files[path]
         await house.save(to, moved)
         await house.sweep()
         assert house.vault.files == {to: moved}
