@@ -276,10 +276,15 @@ class LanceIndex:
 
             return versions_of(path) if path.exists() else []  # Dropped since the folder was listed.
 
-        paths = await asyncio.to_thread(lambda: sorted(self._folder.glob("*/*.lance")))
+        def listed() -> list[Path]:
+            """A table that is being made has another name, and is looked at under both."""
+            paths = set(self._folder.glob("*/*.lance"))
+            return sorted(paths | {path.with_name(path.name.removeprefix("new_")) for path in paths})
+
         found: list[StoredVersion] = []
-        for path in paths:
-            found += await self._lanes.run((path.parent.name, path.stem), partial(versions, path))
+        for path in await asyncio.to_thread(listed):
+            lane = path.parent.name, path.stem.removeprefix("new_")
+            found += await self._lanes.run(lane, partial(versions, path))
         return found
 
     async def _on_files(self, work: Callable[[], T]) -> T:

@@ -61,6 +61,15 @@ async def test_what_a_killed_write_left_is_gone_after_compaction(
     assert files_with(tmp_path, SECRET) == []
 
 
+async def test_all_versions_can_be_read_while_tables_are_made(index: LanceIndex) -> None:
+    owners = [f"default/users/u{number}" for number in range(20)]
+    making = asyncio.gather(*(put(index, {"a": "text"}, owner=owner) for owner in owners))
+    while not making.done():
+        await asyncio.gather(*(index.all_versions() for _ in range(8)))
+    await making
+    assert len({each.owner for each in await index.all_versions()}) == len(owners)
+
+
 async def test_an_owner_that_is_dropped_leaves_no_file(index: LanceIndex, tmp_path: Path) -> None:
     await put(index, {"a": SECRET})
     await index.set_vectors(G, ANN, ["a"], some_vectors(1))
