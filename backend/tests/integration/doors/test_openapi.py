@@ -35,6 +35,7 @@ schema = schemathesis.openapi.from_dict(DOCUMENT)
 Operation = schemathesis.schemas.APIOperation[Any, Any, Any, Any]
 OPERATIONS = [each.ok() for each in schema.get_all_operations() if isinstance(each, Ok)]
 DRAWING = settings(
+    max_examples=settings().max_examples // 2,
     derandomize=True,
     database=None,
     deadline=None,
@@ -222,7 +223,7 @@ def test_no_call_tells_or_changes_anything_of_another_user(
 def call_at_random(operation: Operation, caller: Person, other: Person) -> None:
     cases, fields = operation.as_strategy(), fields_of(operation)
 
-    @settings(DRAWING, max_examples=settings().max_examples // 4)
+    @settings(DRAWING, max_examples=settings().max_examples // 6)
     @given(st.data())
     def call(data: st.DataObject) -> None:
         case = data.draw(cases)
