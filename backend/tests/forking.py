@@ -33,6 +33,7 @@ BACKEND = Path(__file__).resolve().parents[1]
 PRELOADED = (
     "recollect.entrypoints.cli.main", "recollect.entrypoints.http.server", "recollect.entrypoints.logs",
     "recollect.entrypoints.http.doors.mcp_server",
+    "anyio._backends._asyncio", "httpcore2", "rich.progress", "rich.table", "uvicorn.lifespan.off", "uvicorn.protocols.http.httptools_impl",
     "recollect.app", "recollect.entrypoints.cli.client", "recollect.infra.index.tables",
     "recollect.infra.embedders.onnx", "recollect.infra.journal.connection", "alembic.command", "tests.standins.standin_model",
     "anyio._backends._asyncio", "uvloop", "numpy.ma",

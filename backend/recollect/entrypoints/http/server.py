@@ -268,7 +268,7 @@ async def private_socket(app: App) -> AsyncIterator[str]:
     Requests under way have ended when the block has.
     """
     config = uvicorn.Config(
-        create_server(app), http="httptools", log_config=None, access_log=False, lifespan="off"
+        create_server(app), http="httptools", ws="none", log_config=None, access_log=False, lifespan="off"
     )
     config.load()
     state = ServerState()
