@@ -173,12 +173,12 @@ def is_bare_question(text: str) -> bool:
     return mostly_asks(text) and sum(map(len, _clauses_in_words(text)[0])) <= _SAYS_NOTHING
 
 
-def asked_again(text: str, query: str, words: Set[str]) -> float:
+def asked_again(text: str, query: str, words: Set[str], *, asks: bool) -> float:
     """How much a message only asks what a query with these words asks, from 0 to 1; 0 where it tells something of it.
 
-    A message that repeats a question, without a question mark perhaps, asks it.
+    A message that repeats a question, without a question mark perhaps, asks it; `asks` says whether the query is one.
     """
-    if is_question(query) and repeats(text, query):
+    if asks and repeats(text, query):
         return 1.0
     if tells_of(text, words):
         return 0.0

@@ -193,7 +193,8 @@ def _behind(
     best = places[np.argsort(-total[places], kind="stable")][:_MOST_ASKING].tolist()
     asks, words = is_question(query.text), frozenset(query.words)
     shares = (asking & asks).astype(np.float32)
-    shares[best] = [shares[at] or asked_again(view.rows[at].read_as, query.text, words) for at in best]
+    rows = [(shares[at], view.rows[at].read_as) for at in best]
+    shares[best] = [share or asked_again(text, query.text, words, asks=asks) for share, text in rows]
     lost = np.float32(weights.question) * shares
     only_ask = view.there & (asking | (shares >= 1))
     telling = (total + lost)[view.there & ~only_ask]

@@ -55,13 +55,13 @@ def test_a_message_that_is_almost_the_query_repeats_it(text: str, is_repeated: b
 )
 def test_an_answer_in_the_words_of_its_question_is_no_repetition(query: str, statement: str) -> None:
     assert not repeats(statement, query)
-    assert asked_again(statement, query, words(query)) == 0
+    assert asked_again(statement, query, words(query), asks=True) == 0
 
 
 def test_a_question_counts_the_less_the_more_it_asks_what_the_query_asks() -> None:
     same, other = LIVE, "Where do I live now, and what does the house of my sister in Porto cost?"
-    assert asked_again(same, LIVE, words(LIVE)) == 1
-    assert 0 < asked_again(other, LIVE, words(LIVE)) < 0.5
+    assert asked_again(same, LIVE, words(LIVE), asks=True) == 1
+    assert 0 < asked_again(other, LIVE, words(LIVE), asks=True) < 0.5
 
 
 def test_a_statement_comes_before_a_question_that_has_more_of_the_query() -> None:
