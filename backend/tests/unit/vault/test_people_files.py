@@ -354,4 +354,4 @@ async def test_a_preset_whose_file_was_moved_is_there_after_a_rebuild(house: Hou
     for table in ("people", "vault_files"):
         await house.journal.database.execute(f"DELETE FROM {table}")
     await rebuild_people(house.vault, house.people, report := RebuildReport())
-    assert (house.vault.files, report.presets, report.problems) == ({other: moved}, 1, [])
+    assert (dict(house.vault.files), report.presets, report.problems) == ({other: moved}, 1, [])
