@@ -59,7 +59,7 @@ from recollect.infra.journal.rows import (
     replacing,
     thread_columns,
 )
-from recollect.infra.journal.vault_files import add_to_ledger, file_job, forget_file, touch
+from recollect.infra.journal.vault_files import add_to_ledger, file_job, forget_file, require_folder, touch
 from recollect.infra.journal.webhooks import announce, has_webhooks
 
 ADD_HISTORY = """
@@ -149,6 +149,8 @@ class EntryWriter:
             raise Conflict(f"{known.entry_id} was removed meanwhile")
         if known.kind == PROFILE and self.change.actor == "consolidation":
             self._require_origins(known)
+        if self.change.actor == "person" and not known.path:
+            require_folder(self.connection, known.owner)
         path = places.new_place(self.connection, known)
         ((pk,),) = self.connection.all(INSERT_ENTRY, row_of(known, path, self.now))
         put_sources(self.connection, pk, known)

@@ -35,6 +35,7 @@ from recollect.infra.journal.vault_files import (
     FileVersions,
     SqlVaultFiles,
     allow_versions,
+    require_folder,
     retire_removed,
     unwrite,
 )
@@ -321,9 +322,13 @@ class SqlNoteStore(FileVersions):
         await self._database.execute(SEEN, (note.path, note.owner, note.digest, note.modified, text))
 
     async def put(self, note: Note, text: str, versions: Sequence[str]) -> None:
-        """Record a note that came through the API. The last of its `versions` is the current one."""
+        """Record a note that came through the API. The last of its `versions` is the current one.
+
+        Raises Unavailable while its owner is being forgotten.
+        """
 
         def work(connection: Connection) -> None:
+            require_folder(connection, note.owner)
             allow_versions(connection, note.path, versions)
             connection.run(SEEN, (note.path, note.owner, note.digest, note.modified, text))
 

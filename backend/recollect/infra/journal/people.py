@@ -5,7 +5,6 @@ from collections.abc import Callable
 from dataclasses import fields
 from typing import Any, TypeVar
 
-from recollect.domain.forgetting import USER, forget_lane
 from recollect.domain.job import PEOPLE
 from recollect.domain.paths import preferences_path, preset_path
 from recollect.domain.people import PREFERENCES, PRESET, Preferences, Preset, preset_key
@@ -18,6 +17,7 @@ from recollect.infra.journal.vault_files import (
     file_job,
     forget_file,
     import_version,
+    is_user_forgotten,
     move_versions,
     record_version,
     retire_removed,
@@ -44,9 +44,6 @@ CHANGE = "UPDATE people SET value_json = ? WHERE space = ? AND kind = ? AND key 
 
 HELD = "SELECT space, kind, key, value_json FROM people WHERE path = ? AND value_json IS NOT NULL"
 
-
-PURGING = """
-SELECT 1 FROM jobs WHERE lane = ? AND state IN ('queued', 'running') AND json_extract(payload_json, '$.step') = ?"""
 
 WAITING = """
 SELECT 1 FROM people p JOIN vault_files f ON f.path = p.path
@@ -181,7 +178,7 @@ class SqlPresetStore(SqlVaultFiles):
 
         def apply_file(connection: Connection) -> bool:
             is_late = revision is not None and _has_changed(connection, path, holds, revision)
-            if is_late or connection.one(PURGING, _purges_of(path)) is not None:
+            if is_late or is_user_forgotten(connection, _folder(path)):
                 return False
             connection.run(
                 "DELETE FROM people WHERE path = ? AND (space, kind, key) != (?, ?, ?)", (path, *who)
@@ -201,7 +198,7 @@ class SqlPresetStore(SqlVaultFiles):
 
     async def is_leaving(self, path: str) -> bool:
         """Whether a file goes with its folder: its user was forgotten, and may have written it before."""
-        return await self._database.one(PURGING, _purges_of(path)) is not None
+        return await self._database.query(lambda connection: is_user_forgotten(connection, _folder(path)))
 
     async def let_go(self, path: str) -> bool:
         """Drop what a file held that a person removed. False while a newer version waits to be written."""
@@ -283,10 +280,6 @@ def _has_changed(connection: Connection, path: str, holds: Holds, revision: int)
     if revision != (0 if row is None else row[0]):
         return True
     return connection.one(WAITING, (holds.space, _kind(holds), _key(holds), path)) is not None
-
-
-def _purges_of(path: str) -> tuple[str, str]:
-    return forget_lane(_folder(path)), USER
 
 
 def _folder(path: str) -> str:

@@ -4,12 +4,13 @@ import json
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
-from recollect.domain.forgetting import file_line, file_restored_line
+from recollect.domain.forgetting import USER, file_line, file_restored_line, forget_lane
 from recollect.domain.identity import file_key
 from recollect.domain.job import PURGE, file_lane
 from recollect.domain.markdown.transcript import is_transcript
 from recollect.domain.paths import file_name, is_entry_path, notes_folder, owner_of_path
 from recollect.domain.vault_file import EMPTY, KnownFile
+from recollect.errors import Unavailable
 from recollect.infra.journal.connector import Connection
 from recollect.infra.journal.database import Database, write_transaction
 from recollect.infra.journal.jobs import QueueingStore
@@ -136,6 +137,21 @@ def allow_versions(connection: Connection, path: str, digests: Iterable[str]) ->
         version = (file_key(notes_folder(path) or path), digest[:_DIGITS])
         if connection.all(LIFT, version):
             add_to_ledger(connection, file_restored_line(*version))
+
+
+PURGING = """
+SELECT 1 FROM jobs WHERE lane = ? AND state IN ('queued', 'running') AND json_extract(payload_json, '$.step') = ?"""
+
+
+def is_user_forgotten(connection: Connection, owner: str) -> bool:
+    """Whether all that lies in a user's folder is going with it: they were forgotten."""
+    return connection.one(PURGING, (forget_lane(owner), USER)) is not None
+
+
+def require_folder(connection: Connection, owner: str) -> None:
+    """Raises Unavailable while what is written there would go with the folder of a forgotten user."""
+    if is_user_forgotten(connection, owner):
+        raise Unavailable("this user is being forgotten; send this again when that is done")
 
 
 def add_to_ledger(connection: Connection, *lines: str) -> None:

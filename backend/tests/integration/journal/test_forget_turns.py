@@ -287,6 +287,25 @@ async def test_what_a_forgotten_user_chooses_before_their_files_are_gone_is_kept
     await in_order(home)
 
 
+async def test_what_would_go_with_a_forgotten_users_files_is_refused_until_they_are_gone(home: Home) -> None:
+    """A memory or a note that was taken before would be lost."""
+    memory = {"user_id": "ann", "kind": "facts", "text": "Ann has a boat."}
+    note = {"user_id": "ann", "name": "plan", "text": "to sail"}
+    said = {"entries": memory, "notes": note}
+    async with home.app.jobs.paused():
+        await home.client.delete("/api/v1/users/ann")
+        for path, body in said.items():
+            assert (await home.client.post(f"/api/v1/memory/{path}", json=body)).status_code == 503
+    await home.drain()
+    for path, body in said.items():
+        assert (await home.client.post(f"/api/v1/memory/{path}", json=body)).status_code == 201
+    await home.drain()
+    for path in said:
+        (kept,) = (await home.client.get(f"/api/v1/memory/{path}", params={"user_id": "ann"})).json()[path]
+    assert kept["name"] == "plan.md"
+    await in_order(home)
+
+
 async def test_forgetting_twice_at_once_forgets_both(home: Home) -> None:
     async with home.app.jobs.paused():
         await forget(home, "t-1")
