@@ -1,0 +1,96 @@
+"""Make the recall model, a stage a command; see README.md beside this."""
+
+import argparse
+from dataclasses import fields, replace
+from pathlib import Path
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="train_embedder", description=__doc__)
+    parser.add_argument("stage", choices=STAGES)
+    parser.add_argument(
+        "--work", type=Path, required=True, help="the folder of all models; 'stock' lies in it"
+    )
+    parser.add_argument("--data", type=Path, help="the folder of Tatoeba, chats and the sets to measure with")
+    parser.add_argument(
+        "--set", nargs="*", default=[], metavar="NAME=VALUE", help="other values of the recipe"
+    )
+    parser.add_argument("--seeds", type=int, default=6, help="how many teachers to train, for their mean")
+    parser.add_argument("--start", help="the student to go on from, else a new one")
+    parser.add_argument("--models", nargs="+", default=["student"], help="what to average, export or measure")
+    parser.add_argument("--shares", nargs="+", type=float, help="of each model in their average")
+    given = parser.parse_args()
+    STAGES[given.stage](given)
+
+
+def prepare(given: argparse.Namespace) -> None:
+    import corpus
+    import minilm
+
+    tokenizer = corpus.train_tokenizer(
+        corpus.read_tatoeba(given.data), minilm.load_tokenizer(given.work / "stock")
+    )
+    tokenizer.save(str(given.work / "tokenizer.json"))
+
+
+def teacher(given: argparse.Namespace) -> None:
+    import corpus
+    import minilm
+    from teacher import Recipe, average, train_teacher
+
+    stock, tokenizer = minilm.load(given.work / "stock")
+    data, chats = corpus.read_tatoeba(given.data), corpus.read_chats(given.data / "persona-chat.jsonl.gz")
+    english = [s for language, s in zip(data.languages, data.sentences, strict=True) if language == "eng"]
+    recipe = replace(Recipe(), **_values(Recipe, given.set))
+    trained = [
+        train_teacher(stock, tokenizer, chats, english, replace(recipe, seed=n)) for n in range(given.seeds)
+    ]
+    minilm.save(average(trained), tokenizer, given.work / "teacher")
+
+
+def student(given: argparse.Namespace) -> None:
+    import corpus
+    import minilm
+    from student import Lessons, Recipe, new_student, train_student
+
+    teacher, english = minilm.load(given.work / "teacher")
+    recipe = replace(Recipe(), **_values(Recipe, given.set))
+    data, chats = corpus.read_tatoeba(given.data), corpus.read_chats(given.data / "persona-chat.jsonl.gz")
+    lessons = Lessons(data, chats, english, minilm.load_tokenizer(given.work), recipe.evenness)
+    fresh = minilm.load(given.work / given.start)[0] if given.start else new_student(teacher, lessons)
+    minilm.save(train_student(fresh, teacher, lessons, recipe), lessons.tokenizer, given.work / "student")
+
+
+def average(given: argparse.Namespace) -> None:
+    import minilm
+    from teacher import average as mean
+
+    loaded = [minilm.load(given.work / name) for name in given.models]
+    minilm.save(mean([model for model, _ in loaded], given.shares), loaded[0][1], given.work / "average")
+
+
+def export(given: argparse.Namespace) -> None:
+    from export import export_model
+
+    for name in given.models:
+        export_model(given.work / name, given.work / f"{name}-onnx")
+
+
+def measure(given: argparse.Namespace) -> None:
+    from measure import measure_cost, measure_meaning, open_model
+
+    for name in given.models:
+        measure_meaning(name, open_model(given.work / name), given.data)
+        if name.endswith("-onnx"):
+            measure_cost(name, given.work / name, given.data)
+
+
+def _values(recipe: type, chosen: list[str]) -> dict[str, float]:
+    kinds = {entry.name: type(entry.default) for entry in fields(recipe)}
+    return {name: kinds[name](value) for name, value in (entry.split("=") for entry in chosen)}
+
+
+STAGES = {stage.__name__: stage for stage in (prepare, teacher, student, average, export, measure)}
+
+if __name__ == "__main__":
+    main()
