@@ -143,7 +143,7 @@ class Life:
         for file in files:
             with suppress(FileNotFoundError):
                 text, seen = file.read_text(encoding="utf-8"), file.stat().st_mtime_ns
-                words = [pair for pair in _editable.findall(text) if self._is_left_alone(pair[0])]
+                words = [pair for pair in _editable.findall(text) if self._is_left_alone(pair[0], file)]
                 if not words or self.word in text:
                     continue
                 word, before = self.chance.choice(words)
@@ -164,9 +164,14 @@ class Life:
                 self.edits[edited] = str(file)
                 return
 
-    def _is_left_alone(self, word: str) -> bool:
-        """Whether no request of this life writes over it, as it may."""
-        return word.startswith("tea") or int(word.lstrip("presnot")) % 3 != self.number % 3
+    def _is_left_alone(self, word: str, file: Path) -> bool:
+        """Whether no request of this life writes over it, as it may, and no edit of the same memory in another file."""
+        if not word.startswith("tea"):
+            return int(word.lstrip("presnot")) % 3 != self.number % 3
+        return not _is_of_fact(file) or not any(
+            edit.startswith(f"{word}byhand") and _is_of_fact(Path(other)) and other != str(file)
+            for edit, other in self.edits.items()
+        )
 
     def may_be_overwritten(self) -> bool:
         """Whether a request of another life may write over what a person wrote."""
@@ -351,6 +356,11 @@ class Life:
         ]
         if left:
             raise Broken("not forgotten", self.gone, left)
+
+
+def _is_of_fact(file: Path) -> bool:
+    """Whether it holds facts, or the lines of the profile, which follow them and are followed."""
+    return file.name == "profile.md" or file.parent.name == "facts"
 
 
 def as_told(text: str) -> str:
