@@ -6,8 +6,8 @@ run. The usual dynamic quantisation takes one scale for a whole run, and its vec
 those of the original.
 """
 
+import json
 import math
-import shutil
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -33,7 +33,9 @@ def export_model(weights: Path, out: Path) -> None:
     """A folder of weights and tokenizer as one that Recollect runs."""
     out.mkdir(parents=True, exist_ok=True)
     (out / "model.onnx").write_bytes(minilm_model(load_file(weights / "model.safetensors")))
-    shutil.copy(weights / "tokenizer.json", out)
+    tokenizer = json.loads((weights / "tokenizer.json").read_text("utf-8"))
+    compact = json.dumps(tokenizer, ensure_ascii=False, separators=(",", ":"))
+    (out / "tokenizer.json").write_text(compact + "\n", "utf-8")
 
 
 def minilm_model(weights: Weights, *, heads: int = 12) -> bytes:
