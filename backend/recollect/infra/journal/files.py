@@ -324,7 +324,7 @@ class SqlNoteStore(FileVersions):
     async def put(self, note: Note, text: str, versions: Sequence[str]) -> None:
         """Record a note that came through the API. The last of its `versions` is the current one.
 
-        Raises Unavailable while its owner is being forgotten.
+        Raises TooMuchQueued while its owner is being forgotten.
         """
 
         def work(connection: Connection) -> None:

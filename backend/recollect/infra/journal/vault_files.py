@@ -10,7 +10,7 @@ from recollect.domain.job import PURGE, file_lane
 from recollect.domain.markdown.transcript import is_transcript
 from recollect.domain.paths import file_name, is_entry_path, notes_folder, owner_of_path
 from recollect.domain.vault_file import EMPTY, KnownFile
-from recollect.errors import Unavailable
+from recollect.errors import TooMuchQueued
 from recollect.infra.journal.connector import Connection
 from recollect.infra.journal.database import Database, write_transaction
 from recollect.infra.journal.jobs import QueueingStore
@@ -149,9 +149,9 @@ def is_user_forgotten(connection: Connection, owner: str) -> bool:
 
 
 def require_folder(connection: Connection, owner: str) -> None:
-    """Raises Unavailable while what is written there would go with the folder of a forgotten user."""
+    """Raises TooMuchQueued while what is written there would go with the folder of a forgotten user."""
     if is_user_forgotten(connection, owner):
-        raise Unavailable("this user is being forgotten; send this again when that is done")
+        raise TooMuchQueued("this user is being forgotten; send this again when that is done")
 
 
 def add_to_ledger(connection: Connection, *lines: str) -> None:

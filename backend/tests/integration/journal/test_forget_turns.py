@@ -295,7 +295,7 @@ async def test_what_would_go_with_a_forgotten_users_files_is_refused_until_they_
     async with home.app.jobs.paused():
         await home.client.delete("/api/v1/users/ann")
         for path, body in said.items():
-            assert (await home.client.post(f"/api/v1/memory/{path}", json=body)).status_code == 503
+            assert (await home.client.post(f"/api/v1/memory/{path}", json=body)).status_code == 429
     await home.drain()
     for path, body in said.items():
         assert (await home.client.post(f"/api/v1/memory/{path}", json=body)).status_code == 201
