@@ -300,9 +300,10 @@ async def test_what_would_go_with_a_forgotten_users_files_is_refused_until_they_
     for path, body in said.items():
         assert (await home.client.post(f"/api/v1/memory/{path}", json=body)).status_code == 201
     await home.drain()
-    for path in said:
-        (kept,) = (await home.client.get(f"/api/v1/memory/{path}", params={"user_id": "ann"})).json()[path]
-    assert kept["name"] == "plan.md"
+    asked = {"user_id": "ann"}
+    (memory,) = (await home.client.get("/api/v1/memory/entries", params=asked)).json()["entries"]
+    (note,) = (await home.client.get("/api/v1/memory/notes", params=asked)).json()["notes"]
+    assert (memory["text"], note["name"]) == ("Ann has a boat.", "plan.md")
     await in_order(home)
 
 
