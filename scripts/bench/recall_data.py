@@ -1,10 +1,12 @@
-"""Reads conversations with questions: one a line, as JSON, plain or compressed with gzip."""
+"""Reads conversations with questions: one a line, as JSON, plain or compressed with gzip; or a table of messages."""
 
 import gzip
 import json
 import zlib
+from collections import defaultdict
 from io import TextIOWrapper
 from pathlib import Path
+from random import Random
 from typing import Any, TextIO
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
@@ -12,6 +14,8 @@ from recall_measure import Conversation, Question
 
 from recollect.entrypoints.http.requests import Message
 from recollect.errors import InvalidInput
+
+_FIRST_MS, _BETWEEN_MS = 1_760_000_000_000, 600_000
 
 
 class _Question(BaseModel):
@@ -42,6 +46,8 @@ class _Line(BaseModel):
 
 def read_conversations(file: Path, limit: int | None = None) -> list[Conversation]:
     """The first `limit` conversations of a file; InvalidInput names the line that can't be used."""
+    if file.suffix == ".tsv":
+        return _by_language(file)[:limit]
     found: dict[str, Conversation] = {}
     try:
         with _opened(file) as lines:
@@ -58,6 +64,31 @@ def read_conversations(file: Path, limit: int | None = None) -> list[Conversatio
     if not found:
         raise InvalidInput(f"{file} holds no conversation")
     return list(found.values())
+
+
+def _by_language(file: Path) -> list[Conversation]:
+    """Of `language, message, question, question in English`: what one person says in each language, in a fixed order."""
+    spoken: defaultdict[str, list[list[str]]] = defaultdict(list)
+    for line in file.read_text(encoding="utf-8").splitlines():
+        if not line.startswith("#"):
+            language, *columns = line.split("\t")
+            spoken[language].append(columns)
+    found = []
+    for language, lines in spoken.items():
+        Random(language).shuffle(lines)  # noqa: S311 - the same order every time
+        messages: list[dict[str, Any]] = []
+        questions = []
+        for number, (text, *asked) in enumerate(lines):
+            message_id, said_at = f"{language}{number}", _FIRST_MS + number * _BETWEEN_MS
+            messages.append(
+                {"message_id": message_id, "sender_id": "me", "role": "user", "timestamp": said_at, "content": text}
+            )
+            questions += [
+                Question(question, category, frozenset([message_id]))
+                for category, question in zip(("same language", "in English"), asked, strict=False)
+            ]
+        found.append(Conversation(language, messages, questions))
+    return found
 
 
 def _opened(file: Path) -> TextIO:
