@@ -6,22 +6,17 @@ COPY frontend frontend
 COPY backend backend
 RUN python -m venv /opt/recollect \
     && /opt/recollect/bin/pip install --no-cache-dir --no-compile --constraint backend/constraints.txt ./backend
-# The model for search by meaning is part of the image, so that a first start needs no network.
-ENV RECOLLECT_MODELS_FOLDER=/opt/models
-RUN /opt/recollect/bin/recollect setup --only embedding
 
 FROM python:3.13-slim
 RUN useradd --uid 10001 --create-home --shell /usr/sbin/nologin recollect \
     && install --directory --owner recollect --group recollect --mode 700 /data
 COPY --from=build /opt/recollect /opt/recollect
-COPY --from=build --chown=recollect:recollect /opt/models /opt/models
 # It listens on every address of the container, and for that refuses to start before there is a key.
 ENV PATH=/opt/recollect/bin:$PATH \
     PYTHONDONTWRITEBYTECODE=1 \
     RECOLLECT_HOME=/data \
     RECOLLECT_HOST=0.0.0.0 \
-    RECOLLECT_PORT=8600 \
-    RECOLLECT_MODELS_FOLDER=/opt/models
+    RECOLLECT_PORT=8600
 USER 10001
 WORKDIR /data
 VOLUME /data

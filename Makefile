@@ -18,7 +18,7 @@ help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 serve: installed ## install what is needed and start the server; it prints its address
-	@$(BIN)/recollect setup >&2 || echo "serve: starting without a model that could not be fetched; 'recollect setup' tries again" >&2
+	@$(BIN)/recollect setup >&2 || echo "serve: starting without the small chat model, which could not be fetched; 'recollect setup' tries again" >&2
 	@exec $(BIN)/recollect serve
 
 test: installed-dev ## the quick suite: ten minutes on two cores

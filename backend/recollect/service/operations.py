@@ -56,8 +56,8 @@ async def missing_parts(backends: Backends, small_model: LocalModel, settings: S
         hints.append(hint)
     if settings.embedding.kind == "onnx" and not await asyncio.to_thread(settings.model_folder.is_dir):
         hints.append(
-            "Search goes by words alone, because the embedding model is not here. To search by meaning, too, run"
-            " 'recollect setup' and restart the server, or set RECOLLECT_EMBEDDING__KIND=openai with the address of a server."
+            f"Search goes by words alone, because there is no embedding model in {settings.model_folder}."
+            " Unset RECOLLECT_EMBEDDING__FOLDER and restart the server: then the model in the package is used."
         )
     return hints
 

@@ -1,6 +1,6 @@
 """The wheel in a fresh environment without pip, as pipx and uvx make them, from another folder than the clone.
 
-Needs the package index: for Recollect's dependencies, and for its two models.
+Needs the package index: for Recollect's dependencies, and for the small chat model.
 """
 
 import importlib.metadata
@@ -89,19 +89,15 @@ def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Installe
 
 @pytest.fixture(scope="module")
 def models(installed: Installed) -> Path:
-    """Two homes are set up at once, for the first time: each model is downloaded once, into their common folder."""
+    """Two homes are set up at once, for the first time: the chat model is downloaded once, into their common folder."""
     both = [installed.started("setup", "--home", str(installed.user / name)) for name in ("one", "two")]
     told = [process.communicate(timeout=600) for process in both]
     assert [process.returncode for process in both] == [0, 0], told
     said = sorted(line for out, _ in told for line in out.splitlines())
     models = installed.user / ".cache" / "recollect" / "models"
-    expected = {"chat": "smollm2-135m-instruct", "embedding": "all-minilm-l6-v2"}
-    assert said == [
-        f"the {kind} model is {word} in {models / name}"
-        for kind, name in expected.items()
-        for word in ("already", "now")
-    ]
-    assert {each.name for each in models.iterdir()} == set(expected.values())
+    name = "smollm2-135m-instruct"
+    assert said == [f"the chat model is {word} in {models / name}" for word in ("already", "now")]
+    assert [each.name for each in models.iterdir()] == [name]
     return models
 
 
@@ -138,6 +134,7 @@ def test_the_wheel_has_its_licence_readme_page_prompts_and_migrations(wheel: Pat
         for place, folder in {
             "web": REPOSITORY / "frontend",
             "prompts": REPOSITORY / "backend/recollect/prompts",
+            "models": REPOSITORY / "backend/recollect/models",
             "infra/journal/migrations": REPOSITORY / "backend/recollect/infra/journal/migrations",
         }.items()
         for file in folder.rglob("*")

@@ -103,10 +103,9 @@ def _home_and_settings(home: Path | None) -> Iterator[Finding]:
         return
     yield _settings(settings)
     served = asyncio.run(_served(settings))
-    embedding = _embedding(settings)
     # A server has an environment of its own, and says itself what it misses.
-    if served is None or embedding.state == "ok":
-        yield embedding
+    if served is None:
+        yield _embedding(settings)
     none = Finding("server", "note", "none runs on this home", _START)
     yield from served or [none, asyncio.run(_own_look(settings))]
 
@@ -168,7 +167,7 @@ def _embedding(settings: "Settings") -> Finding:
     try:
         load_model(settings.model_folder, threads=1)
     except EmbedderUnavailable as error:
-        return Finding("embedding", "problem", error.message, "recollect setup")
+        return Finding("embedding", "problem", error.message, "unset RECOLLECT_EMBEDDING__FOLDER")
     return Finding("embedding", "ok", f"the model in {settings.model_folder} works")
 
 

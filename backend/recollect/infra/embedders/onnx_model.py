@@ -48,6 +48,7 @@ MAX_TOKENS = 256
 RUN_TOKENS = 512
 """Most tokens of one run, padding included: larger runs leave the processor's caches and are slower, not faster."""
 _CHARS_PER_TOKEN = 32
+_UNSET = "unset RECOLLECT_EMBEDDING__FOLDER to use the one in the package, or install Recollect again."
 _KNOWN_INPUTS = frozenset({"input_ids", "attention_mask", "token_type_ids"})
 
 Tokens = list[int]
@@ -116,8 +117,7 @@ def load_model(folder: Path, *, threads: int) -> OnnxModel:
     file = model_file(folder)
     if file is None or not (folder / TOKENIZER_FILE).is_file():
         raise EmbedderUnavailable(
-            f"there is no embedding model in {folder}: run 'recollect setup' to put one there. "
-            "Search goes by words until then."
+            f"there is no embedding model in {folder}: {_UNSET} Search goes by words until then."
         )
     # Read when it is imported. Without it, onnxruntime gives the machine an id and reports to Microsoft.
     os.environ["ORT_DISABLE_TELEMETRY"] = "1"
@@ -137,8 +137,7 @@ def load_model(folder: Path, *, threads: int) -> OnnxModel:
         session = InferenceSession(str(file), options, providers=["CPUExecutionProvider"])
     except Exception as error:
         raise EmbedderUnavailable(
-            f"the embedding model in {folder} is damaged: remove that folder and run 'recollect setup'. "
-            f"Search goes by words until then. ({_brief(error)})"
+            f"the embedding model in {folder} is damaged: {_UNSET} Search goes by words until then. ({_brief(error)})"
         ) from error
     inputs = frozenset(entry.name for entry in session.get_inputs())
     if "input_ids" not in inputs or inputs - _KNOWN_INPUTS:

