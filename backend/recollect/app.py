@@ -73,6 +73,7 @@ class App(Assembly):
             self.people.clear_cache()
             self.search = self.build_search()
             await self.search.indexer.start()
+            self.search.reindexer.start()
             self.talking = self.build_talking()
             await self.chat.start()
             await self.jobs.start(self._handlers())
@@ -301,6 +302,7 @@ class App(Assembly):
             self.talking.gate.shut()
             await self.jobs.stop()
             await self.index_notes.stop()
+            await self.search.reindexer.stop()
             await self.search.indexer.stop()
         finally:
             await self._close()

@@ -15,7 +15,7 @@ from recollect.infra.backends.configured import Backends
 from recollect.infra.backends.local_model import SMOLLM2, LocalModel
 from recollect.infra.embedders.onnx import OnnxEmbedder
 from recollect.infra.embedders.openai import OpenAiEmbedder
-from recollect.infra.embedders.port import embedder_of
+from recollect.infra.embedders.port import embedder_of, former_embedder
 from recollect.infra.home_lock import HomeLock
 from recollect.infra.image_files import ImageFiles
 from recollect.infra.index.store import LanceIndex
@@ -97,6 +97,11 @@ class Search:
     recall: Recall
     reindexer: Reindexer
     forgetter: IndexForgetter
+
+    @property
+    def model(self) -> str | None:
+        """The embedding model that is configured; None where search goes by words alone."""
+        return None if self.embedder is None else self.embedder.name
 
 
 @dataclass(frozen=True, slots=True)
@@ -303,7 +308,8 @@ class Assembly:
         )
         verifier = IndexVerifier(words, self.THREADS, self.coverage, self.notes)
         embed_seconds = self.settings.embedding.query_seconds
-        recall = Recall(indexer, self.THREADS, clock=self.clock, embed_seconds=embed_seconds)
+        former = partial(former_embedder, self.settings)
+        recall = Recall(indexer, self.THREADS, clock=self.clock, embed_seconds=embed_seconds, former=former)
         reindexer = Reindexer(indexer, verifier.problems)
         return Search(embedder, corpus_cache, indexer, verifier, recall, reindexer, IndexForgetter(indexer))
 

@@ -150,6 +150,11 @@ class FakeEmbedder(Embedder):
         self.waiting = 0
         self._problem: str | None = None
         self.calls: list[list[str]] = []
+        self.unknown = 0.0
+        """How much of every text it does not know."""
+
+    def unknown_share(self, text: str) -> float:
+        return self.unknown
 
     def problem(self) -> str | None:
         return self._problem

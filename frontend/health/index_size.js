@@ -14,11 +14,12 @@ export function IndexSize() {
   </section>`;
 }
 
-const rowsOf = ({ bytes, files, memory_bytes: memory, waiting_words: words, waiting_meaning: meaning, model }) => [
+const rowsOf = ({ bytes, files, memory_bytes: memory, waiting_words: words, waiting_meaning: meaning, model, rebuilding }) => [
   ["On disk", `${size(bytes)} in ${count(files)} files`],
   ["In memory", size(memory)],
   ["Threads to be indexed", words || meaning ? `${count(words)} by words, ${count(meaning)} by meaning` : "none"],
   ["Embedding model", model ?? "none: search goes by words alone"],
+  ...(rebuilding ? [["Being made again", `${count(rebuilding.embedded)} of about ${count(rebuilding.texts)} texts`]] : []),
 ];
 
 function size(bytes) {

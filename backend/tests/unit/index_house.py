@@ -143,6 +143,7 @@ class House:
         self.indexer.owner_damaged(owner, space, user_id)
 
     async def close(self) -> None:
+        await self.reindexer.stop()
         await self.indexer.stop()
         await self.recall.close()
         await self.store.close()

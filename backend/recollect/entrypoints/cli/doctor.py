@@ -303,6 +303,7 @@ async def _status(settings: "Settings", space: str) -> dict[str, Any]:
     return {
         "home": str(settings.home), "running": True, "address": holder.address, "pid": holder.pid,
         "version": health["version"], "health": health["status"], "degraded": health["degraded"],
+        "embedding_model": health["embedding_model"],
         "messages": coverage["messages"], "waiting": coverage["buffered"], "jobs": health["jobs"],
     }  # fmt: skip
 
@@ -315,6 +316,9 @@ def _print_status(told: dict[str, Any]) -> None:
     say(f"home: {told['home']}")
     say(f"health: {told['health']}" + "".join(f"\n  {each}" for each in told["degraded"]))
     say(f"messages: {told['messages']}")
+    say(
+        f"search: by words{' and by meaning, with ' + told['embedding_model'] if told['embedding_model'] else ''}"
+    )
     say(f"backlog: {_backlog(told, told['waiting'])}")
 
 

@@ -172,6 +172,9 @@ class SearchAnswer(BaseModel):
         description="`texts` searched; `embedded`: those with vectors; `from_journal`: those not indexed yet."
     )
     timing: dict[str, float] = Field(description="Milliseconds of its steps.")
+    model: str | None = Field(
+        description="The embedding model that the query was compared by; null: by words alone."
+    )
 
     @classmethod
     def of(cls, found: Found) -> "SearchAnswer":
@@ -188,6 +191,7 @@ class SearchAnswer(BaseModel):
             left_out=found.left_out,
             searched={"texts": found.rows, "embedded": found.embedded, "from_journal": found.from_journal},
             timing=found.timing,
+            model=found.model,
         )
 
 
@@ -320,6 +324,7 @@ class HealthAnswer(BaseModel):
     oldest_job_wait_ms: int
     backends: list[BackendHealth] = Field(description="The models' servers.")
     hints: list[str] = Field(description="What is not set up, what it would add, and how to set it up.")
+    embedding_model: str | None = Field(description="Of search by meaning; null: search goes by words alone.")
 
 
 class KeyAnswer(Answer):

@@ -290,6 +290,11 @@ class CacheAnswer(BaseModel):
     answers: list[CachedPrompt] = Field(description="The last answers, oldest first.")
 
 
+class RebuildingAnswer(BaseModel):
+    embedded: int = Field(description="Texts embedded so far.")
+    texts: int = Field(description="About how many there are.")
+
+
 class IndexAnswer(BaseModel):
     files: int
     bytes: int = Field(description="On disk, old versions that are not yet cleared included.")
@@ -297,3 +302,9 @@ class IndexAnswer(BaseModel):
     waiting_words: int = Field(description="Threads with messages that are not found by words yet.")
     waiting_meaning: int = Field(description="The same by meaning.")
     model: str | None = Field(description="The embedding model; null: search goes by words alone.")
+    index_model: str | None = Field(
+        description="The model whose vectors are in the index; null: there are none."
+    )
+    rebuilding: RebuildingAnswer | None = Field(
+        description="How far an index that is being made beside it is."
+    )

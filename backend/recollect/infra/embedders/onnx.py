@@ -27,6 +27,7 @@ from recollect.infra.model_setup import describe
 _WINDOW = 256
 """Texts that are tokenized, and sorted by length, at a time."""
 _NICENESS = 10
+_LOOKED_AT = 1_000
 _SAMPLES, _SAMPLE_BYTES = 64, 4096
 _Stamp = tuple[tuple[int, int] | None, ...]
 
@@ -84,6 +85,10 @@ class OnnxEmbedder:
         """Why the model could not be loaded when that was last tried."""
         failure = self._failure
         return None if self._model is not None or failure is None else failure[1].message
+
+    def unknown_share(self, text: str) -> float:
+        """How much of the beginning of a text the loaded model has no piece for."""
+        return 0.0 if self._model is None else self._model.unknown_share(text[:_LOOKED_AT])
 
     async def aclose(self) -> None:
         """End its threads, once the runs they are in have ended. It cannot be used after that."""

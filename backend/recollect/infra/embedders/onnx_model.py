@@ -1,6 +1,8 @@
 """A folder with an ONNX model and its tokenizer, run by onnxruntime. Blocking; `onnx.py` keeps it off the event loop."""
 
+import itertools
 import os
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -48,6 +50,8 @@ MAX_TOKENS = 256
 RUN_TOKENS = 512
 """Most tokens of one run, padding included: larger runs leave the processor's caches and are slower, not faster."""
 _CHARS_PER_TOKEN = 32
+_CONTINUES = "##"
+"""In front of a piece that continues a word."""
 _UNSET = "unset RECOLLECT_EMBEDDING__FOLDER to use the one in the package, or install Recollect again."
 _KNOWN_INPUTS = frozenset({"input_ids", "attention_mask", "token_type_ids"})
 
@@ -63,12 +67,29 @@ class OnnxModel:
     inputs: frozenset[str]
     dimensions: int | None
     """As its description promises, if it does."""
+    letters_in_use: frozenset[str]
+    """Those of the tokenizer's pieces of several letters: a vocabulary may hold alphabets that it has no words of."""
 
     def tokenize(self, texts: Sequence[str]) -> list[Tokens]:
         """The tokens of each text, at most `MAX_TOKENS` and at least one."""
         longest = MAX_TOKENS * _CHARS_PER_TOKEN
         # One by one: a batch would keep all of its offsets in memory, and bring threads of its own.
         return [list(self.tokenizer.encode(valid_text(text, longest)).ids) or [0] for text in texts]
+
+    def unknown_share(self, text: str) -> float:
+        """How many of the words of a text it has no piece for, or single letters alone that no longer piece has."""
+        unknown = getattr(self.tokenizer.model, "unk_token", None)
+        encoded = self.tokenizer.encode(valid_text(text, len(text)), add_special_tokens=False)
+        words: defaultdict[int, list[str]] = defaultdict(list)
+        for word, piece in zip(encoded.word_ids, encoded.tokens, strict=True):
+            if word is not None:
+                words[word].append(piece)
+        strange = sum(
+            unknown in pieces
+            or (len(pieces) > 1 and self.letters_in_use.isdisjoint(each[-1] for each in pieces))
+            for pieces in words.values()
+        )
+        return strange / max(1, len(words))
 
     def run(self, rows: Sequence[Tokens]) -> Vectors:
         """A unit vector for each row of tokens, in one run."""
@@ -145,7 +166,14 @@ def load_model(folder: Path, *, threads: int) -> OnnxModel:
             f"{file} is no sentence embedding model: it wants {', '.join(sorted(inputs))}"
         )
     dimensions = describe(folder).get("dimensions")
-    return OnnxModel(session, tokenizer, inputs, dimensions if isinstance(dimensions, int) else None)
+    longer = (piece for piece in tokenizer.get_vocab() if len(piece.removeprefix(_CONTINUES)) > 1)
+    return OnnxModel(
+        session,
+        tokenizer,
+        inputs,
+        dimensions if isinstance(dimensions, int) else None,
+        frozenset(itertools.chain.from_iterable(longer)),
+    )
 
 
 def model_file(folder: Path) -> Path | None:

@@ -74,6 +74,10 @@ class OpenAiEmbedder:
         """What is wrong with it, as far as its last call showed; None when that went well."""
         return self._breaker.cause or None
 
+    def unknown_share(self, text: str) -> float:
+        """0: the server does not tell."""
+        return 0.0
+
     async def aclose(self) -> None:
         await self._client.aclose()
 

@@ -1,9 +1,10 @@
 """What every embedder offers, and the one that the settings name. One contract suite holds for all of them."""
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Protocol
 
-from recollect.domain.recall.rows import Vectors
+from recollect.domain.recall.rows import DIGEST_MARK, Vectors
 from recollect.infra.backends.address import is_local
 from recollect.infra.embedders.onnx import OnnxEmbedder
 from recollect.infra.embedders.openai import OpenAiEmbedder
@@ -20,6 +21,10 @@ class Embedder(Protocol):
 
     def problem(self) -> str | None:
         """What is wrong with it, as far as its last call showed; None when that went well."""
+        ...
+
+    def unknown_share(self, text: str) -> float:
+        """How much of a text that it has embedded it knows no piece of, from 0 to 1: a script it was not made for."""
         ...
 
     async def embed(self, texts: Sequence[str]) -> Vectors:
@@ -45,3 +50,12 @@ def embedder_of(settings: Settings) -> OnnxEmbedder | OpenAiEmbedder | None:
     if chosen.kind == "onnx":
         return OnnxEmbedder(settings.model_folder, threads=chosen.threads, batch=chosen.batch or 16)
     return None
+
+
+def former_embedder(settings: Settings, name: str) -> OnnxEmbedder | None:
+    """The local model with exactly this name and digest, where it still lies among the models: an index was made with it
+    before another was configured.
+    """
+    folder = settings.local_model(Path(name.partition(DIGEST_MARK)[0]).name)
+    embedder = OnnxEmbedder(folder, threads=settings.embedding.threads)
+    return embedder if embedder.name == name and DIGEST_MARK in name else None

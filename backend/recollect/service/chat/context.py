@@ -63,6 +63,8 @@ class Recalled:
     degraded: tuple[str, ...] = ()
     passed_over: Mapping[str, int] = field(default_factory=dict)
     """How many hits were not taken, by the reason."""
+    model: str | None = None
+    """The embedding model that the query was compared by; None: by words alone."""
     ms: float = 0.0
 
     def as_receipt(self) -> JsonObject:
@@ -83,6 +85,7 @@ class Recalled:
             "left_out": self.left_out,
             "degraded": list(self.degraded),
             "passed_over": dict(self.passed_over),
+            "model": self.model,
             "ms": self.ms,
         }
 
@@ -211,7 +214,12 @@ class RecallSource:
         memories = await asyncio.to_thread(chosen)
         if self._always_on is not None:
             memories = await self._always_on.showing(thread, memories, now)
-        return Recalled(tuple(memories), degraded=tuple(found.degraded), passed_over=dict(passed_over))
+        return Recalled(
+            tuple(memories),
+            degraded=tuple(found.degraded),
+            passed_over=dict(passed_over),
+            model=found.model,
+        )
 
     def _near(
         self,

@@ -331,7 +331,7 @@ def _unembedded(
     return rows, embedded
 
 
-_UNTIL = "search goes by words until 'recollect reindex' has run"
+_UNTIL = "all texts are embedded again in the background, and search goes by words, and by the old vectors if their model is still here, until then"
 
 
 class ModelCheck:

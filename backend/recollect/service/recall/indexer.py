@@ -3,7 +3,7 @@
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
 from functools import partial
 
@@ -15,7 +15,7 @@ from recollect.service.coordination import RetryLoop
 from recollect.service.recall.embedding import MeaningIndexer, ModelCheck
 from recollect.service.recall.embedding_queue import EmbeddingQueue
 from recollect.service.recall.generations import Generations, IndexInspector
-from recollect.service.recall.words import User, WordQueue
+from recollect.service.recall.words import User, WordQueue, unread_in_words
 
 _log = logging.getLogger("recollect.index")
 
@@ -59,6 +59,8 @@ class Indexer:
         self._words_loop = loop(self._words_step, patient=False)
         self._notes_loop = loop(self._notes_step, patient=False)
         self._meaning_loop = loop(self._meaning_step, patient=True)
+        self.on_other_model: Callable[[], None] = lambda: None
+        """Called when the live generation turns out to hold another model's vectors."""
         self.remaking = False
         """Whether an index that was missing, damaged or of another format is being rebuilt."""
 
@@ -354,8 +356,11 @@ class Indexer:
 
     async def _meaning_step(self) -> None:
         await self._model.probe(self.live)
-        if self._embedder is None or self.model_mismatch is not None:
+        if self._embedder is None:
             self._unembedded.clear()
+        elif self.model_mismatch is not None:
+            self._unembedded.clear()
+            self.on_other_model()
         while self._unembedded:
             async with self._meaning_turn:
                 unusable = await self._unembedded.embed_some()
@@ -393,7 +398,3 @@ class Indexer:
         self._corpus_cache.serve(generation.name)
         self._meaning_loop.restart()  # Whatever kept vectors from the old one, the new one has them.
         return old
-
-
-def unread_in_words(number: int) -> str:
-    return f"{number} notes cannot be read in the vault: bring their files back"

@@ -1,4 +1,4 @@
-"""Makes the index again beside the live one, checks it, and swaps."""
+"""Makes the index again beside the live one, checks it, and swaps: on request, and where the embedding model is another."""
 
 import asyncio
 from collections import Counter, defaultdict
@@ -9,12 +9,12 @@ from typing import Any
 from recollect.domain.model import Note, Thread, ThreadRef
 from recollect.domain.recall.rows import TURN, Generation, StoredRows
 from recollect.errors import AlreadyExists, IndexUnavailable, StorageUnavailable
-from recollect.service.coordination import Progress, no_progress
+from recollect.service.coordination import Progress, RetryLoop, no_progress
 from recollect.service.recall.embedding import PROBE
 from recollect.service.recall.generations import new_generation
-from recollect.service.recall.indexer import Indexer, unread_in_words
+from recollect.service.recall.indexer import Indexer
 from recollect.service.recall.verify import UNPROVEN
-from recollect.service.recall.words import WordIndexer, has_text
+from recollect.service.recall.words import WordIndexer, has_text, unread_in_words
 
 
 async def keep_unreadable(words: WordIndexer, live: str, building: str, owner: str) -> set[str]:
@@ -97,6 +97,39 @@ class Reindexer:
         self._check = check
         self._running = asyncio.Lock()
         self._unreadable: set[str] = set()
+        self._texts = 0
+        """How many the live generation has, counted when a rebuild began."""
+        self._loop = RetryLoop(self._follow_model, delay_seconds=0, patient=True, on_change=lambda: None)
+
+    def start(self) -> None:
+        """From now on the index is made again by itself when another embedding model is configured."""
+        self.indexer.on_other_model = self._loop.wake
+        self._loop.start("reindex")
+
+    async def stop(self) -> None:
+        await self._loop.stop()
+
+    @property
+    def progress(self) -> tuple[int, int] | None:
+        """How many texts the rebuild that runs has embedded, and of about how many."""
+        building = self.indexer.generations.building
+        return None if building is None else (self.meaning.embedded_in[building.name], self._texts)
+
+    @property
+    def problem(self) -> str | None:
+        """Why the index holds another model's vectors, and how far it is made again."""
+        if (mismatch := self.indexer.model_mismatch) is None:
+            return None
+        told = [mismatch]
+        if (progress := self.progress) is not None:
+            told.append("{} of about {} texts are done".format(*progress))
+        if self._loop.problem is not None:
+            told.append(f"the last try failed: {self._loop.problem}")
+        return "; ".join(told)
+
+    async def _follow_model(self) -> None:
+        if self.indexer.model_mismatch is not None and not self._running.locked():
+            await self.reindex()
 
     async def reindex(self, progress: Progress = no_progress) -> ReindexReport:
         """Raises EmbedderUnavailable where there is an embedder and it does not answer, StorageUnavailable where the
@@ -109,6 +142,7 @@ class Reindexer:
                 raise StorageUnavailable("the vault is missing, and the index cannot be made from it")
             self._unreadable.clear()
             source = await self._source()
+            self._texts = await self._count_texts()
             building = await new_generation(self.store, self.ledger, self.indexer.live)
             self.indexer.generations.building, self.meaning.source = building, source
             try:
@@ -130,6 +164,11 @@ class Reindexer:
         (vector,) = await self.embedder.embed([PROBE])
         live = self.indexer.live
         return live if (live.model, live.dimensions) == (self.embedder.name, len(vector)) else None
+
+    async def _count_texts(self) -> int:
+        live = self.indexer.live.name
+        owners = await self.ledger.owners(live)
+        return sum([(await self.ledger.expected(live, owner, *user)).rows for owner, user in owners.items()])
 
     async def _build(self, building: Generation, progress: Progress) -> Generation:
         problems: list[str] = []

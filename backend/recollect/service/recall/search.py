@@ -23,6 +23,8 @@ from recollect.domain.recall.rank import Scores, Weights, score
 from recollect.domain.recall.relevance import relevant
 from recollect.domain.recall.rows import TURN, Vectors
 from recollect.errors import EmbedderUnavailable, InvalidInput, Unavailable
+from recollect.infra.embedders.onnx import OnnxEmbedder
+from recollect.infra.embedders.port import Embedder
 from recollect.infra.journal.threads import SqlThreadStore
 from recollect.service.coordination import Clock
 from recollect.service.recall.indexer import Indexer
@@ -33,6 +35,8 @@ _FEW_ROWS, _FEW_CHARACTERS = 2_000, 200_000
 _SHORT_QUERY, _FEW_WORDS = 300, 60
 """Characters of a query that is read, and words that are looked for, in as little time."""
 _RANKING_THREADS = 2
+_MOST_UNKNOWN = 0.5
+"""Of a query with more of it unknown to the embedding model, the vector says nothing."""
 _PLACES_AT_ONCE = 1_000
 _ALIKE = 5
 """Facts that are looked for by the meaning of one message."""
@@ -82,6 +86,8 @@ class Found:
     timing: dict[str, float] = field(default_factory=dict)
     vector: Vectors | None = None
     """Of the query, where it went by meaning."""
+    model: str | None = None
+    """The embedding model that made it."""
 
 
 class Recall:
@@ -94,18 +100,24 @@ class Recall:
         *,
         clock: Clock,
         embed_seconds: float,
+        former: Callable[[str], OnnxEmbedder | None] = lambda model: None,
     ) -> None:
+        """`former` finds the model of this name that made the index before another was configured."""
         self._indexer = indexer
         self._corpus_cache, self._ledger = indexer.words.corpus_cache, indexer.words.ledger
         self._turns, self._entries = indexer.words.turns, indexer.words.entries
         self._threads = threads
         self._embedder = indexer.meaning.embedder
+        self._find_former, self._former = former, dict[str, OnnxEmbedder | None]()
         self._clock = clock
         self._embed_seconds = embed_seconds
         self._ranking = ThreadPoolExecutor(_RANKING_THREADS, "rank")
 
     async def close(self) -> None:
         self._ranking.shutdown(wait=False)
+        for former in self._former.values():
+            if former is not None:
+                await former.aclose()
 
     async def search(self, caller: Caller, search: Search, weights: Weights | None = None) -> Found:
         """Raises NotFound for a thread that is not the owner's.
@@ -177,22 +189,42 @@ class Recall:
         if search.selection.mode == "keyword":
             return None
         try:
-            return await self._embedded(query.focus, search.embed_seconds)
+            embedder = self._embedder_of_index(found)
+            vector = await self._embedded(embedder, query.focus, search.embed_seconds)
         except EmbedderUnavailable as error:
             if search.selection.mode == "vector":
                 raise
             found.degraded.append(f"searched by words alone: {error.message}")
             return None
+        if embedder.unknown_share(query.focus) > _MOST_UNKNOWN:
+            found.degraded.append(
+                f"the embedding model {embedder.name} does not know the script of this query"
+            )
+            if search.selection.mode != "vector":
+                found.degraded[-1] += ", which was searched by words alone"
+                return None
+        found.model = embedder.name
+        return vector
 
-    async def _embedded(self, text: str, most_seconds: float | None) -> Vectors:
+    def _embedder_of_index(self, found: Found) -> Embedder:
+        """The one whose vectors the index holds: while it is embedded again, the former one if that is still there."""
         if self._embedder is None:
             raise EmbedderUnavailable("no embedding model is configured")
-        if (mismatch := self._indexer.model_mismatch) is not None:
+        if (mismatch := self._indexer.model_mismatch) is None:
+            return self._embedder
+        made_with = self._indexer.live.model or ""
+        if made_with not in self._former:
+            self._former[made_with] = self._find_former(made_with)
+        if (former := self._former[made_with]) is None:
             raise EmbedderUnavailable(mismatch)
+        found.degraded.append(mismatch)
+        return former
+
+    async def _embedded(self, embedder: Embedder, text: str, most_seconds: float | None) -> Vectors:
         seconds = self._embed_seconds if most_seconds is None else min(most_seconds, self._embed_seconds)
         try:
             async with asyncio.timeout(seconds):
-                vector: Vectors = (await self._embedder.embed([text]))[0]
+                vector: Vectors = (await embedder.embed([text]))[0]
         except TimeoutError:
             raise EmbedderUnavailable(f"the embedding model did not answer within {seconds:g} s") from None
         dimensions = self._indexer.live.dimensions

@@ -206,9 +206,7 @@ def index_problem(indexer: Indexer) -> str | None:
 
 
 def meaning_problem(indexer: Indexer) -> str | None:
-    """Why search goes by words alone."""
-    if indexer.model_mismatch is not None:
-        return indexer.model_mismatch
+    """Why search goes by words alone; not because of another model, which `Reindexer.problem` tells."""
     if indexer.meaning_problem is not None:
         return f"search goes by words alone for what is new: {indexer.meaning_problem}"
     if indexer.refused:

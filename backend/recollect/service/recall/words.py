@@ -341,3 +341,7 @@ def _unembedded(stored: StoredRows, wanted: Sequence[IndexRow]) -> list[IndexRow
 
 def _reads_differently(old: IndexRow | None, new: IndexRow) -> bool:
     return old is None or meaning_of(old) != meaning_of(new)
+
+
+def unread_in_words(number: int) -> str:
+    return f"{number} notes cannot be read in the vault: bring their files back"

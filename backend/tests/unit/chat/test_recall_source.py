@@ -521,5 +521,6 @@ async def test_the_receipt_names_memories_and_holds_no_texts() -> None:
         "left_out": None,
         "degraded": [],
         "passed_over": {"tells nothing": 1},
+        "model": None,
         "ms": 0.0,
     }

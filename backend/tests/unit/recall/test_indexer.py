@@ -13,11 +13,10 @@ from recollect.domain.recall.rows import FORMAT, Generation
 from recollect.errors import EmbedderUnavailable
 from recollect.service.recall.embedding import BATCH, PROBE
 from recollect.service.recall.search import Search
-from recollect.service.recall.verify import meaning_problem
 from tests.eventually import eventually
 from tests.unit.index_house import OWNER, House, embedder
 
-HINT = "recollect reindex"
+HINT = "all texts are embedded again"
 
 
 async def test_an_embedder_that_is_down_is_not_asked_for_every_text(house: House) -> None:
@@ -241,7 +240,7 @@ async def test_neighbours_are_never_another_users(house: House) -> None:
     assert [turn.content for turns in found.neighbours for turn in turns] == []
 
 
-async def test_other_dimensions_under_the_same_name_are_noticed_at_the_start_and_say_what_to_run(
+async def test_other_dimensions_under_the_same_name_are_noticed_at_the_start(
     house: House,
 ) -> None:
     await house.add("t1", "one")
@@ -250,8 +249,8 @@ async def test_other_dimensions_under_the_same_name_are_noticed_at_the_start_and
     embedder(house).dimensions += 1
     await house.open()
     await eventually(lambda: house.indexer.model_mismatch)
-    assert "gives 65 dimensions, and the index has 64" in str(meaning_problem(house.indexer))
-    assert HINT in str(meaning_problem(house.indexer))
+    assert "gives 65 dimensions, and the index has 64" in str(house.reindexer.problem)
+    assert HINT in str(house.reindexer.problem)
     assert HINT in (await house.search("one")).degraded[0]
     embedder(house).dimensions -= 1
     await eventually(lambda: house.indexer.model_mismatch is None)
@@ -320,3 +319,17 @@ async def test_neither_a_user_nor_a_thread_keeps_another_from_being_embedded(hou
     assert turns["of another user"] == 1
     assert turns["of another thread"] == 2
     assert len(model.calls) <= 1 + 6
+
+
+async def test_a_query_in_a_script_that_the_model_does_not_know_is_searched_by_words_and_told(
+    house: House,
+) -> None:
+    await house.add("t1", "ሰላም ነው", "something else")
+    await house.settled()
+    assert (await house.search("ሰላም")).model == "fake-words"
+    embedder(house).unknown = 0.6
+    found = await house.search("ሰላም")
+    assert ([hit.text for hit in found.hits], found.model) == (["ሰላም ነው"], None)
+    assert found.degraded == [
+        "the embedding model fake-words does not know the script of this query, which was searched by words alone"
+    ]

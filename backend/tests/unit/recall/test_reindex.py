@@ -12,7 +12,7 @@ from tests.eventually import eventually
 from tests.fakes import FakeEmbedder
 from tests.unit.index_house import House, embedder
 
-HINT = "recollect reindex"
+HINT = "all texts are embedded again in the background"
 
 
 async def test_what_kept_vectors_from_the_old_index_is_no_problem_of_the_new_one(
@@ -32,24 +32,51 @@ async def test_what_kept_vectors_from_the_old_index_is_no_problem_of_the_new_one
     assert await house.stored() == dict.fromkeys(("one", "two", "three"), True)
 
 
-async def test_another_model_searches_by_words_until_the_index_is_made_again(house: House) -> None:
+async def test_another_model_embeds_all_again_in_the_background_and_search_goes_by_words_meanwhile(
+    house: House,
+) -> None:
     await house.add("t1", "one")
     await house.settled()
-    house.embedder = FakeEmbedder("another-model", 32)
+    house.embedder = other = FakeEmbedder("another-model", 32)
+    other.go_on.clear()
     await house.reopen()
+    told: list[str] = []
+    house.store.on_put = lambda _: told.append(str(house.reindexer.problem))
     await house.add("t1", "two")
     await house.settled()
+    house.reindexer.start()
+    house.indexer.catch_up()
+    await eventually(lambda: other.waiting)
     assert HINT in str(house.indexer.model_mismatch)
     found = await house.search("one two")
     assert {hit.text for hit in found.hits} == {"one", "two"}
     assert HINT in found.degraded[0]
     with pytest.raises(EmbedderUnavailable, match=HINT):
         await house.search("one", mode="vector")
-    assert (await house.reindexer.reindex()).embedded == 2
+    other.go_on.set()
+    await eventually(lambda: house.indexer.model_mismatch is None)
     await house.settled()
-    assert house.indexer.model_mismatch is None
-    assert (await house.search("one two")).degraded == []
+    assert "0 of about 2 texts are done" in told[-1]
+    assert (house.reindexer.problem, house.reindexer.progress) == (None, None)
+    found = await house.search("one two")
+    assert (found.degraded, found.model) == ([], "another-model")
     assert await house.texts("one", mode="vector") == {"one", "two"}
+
+
+async def test_the_old_vectors_serve_until_the_index_is_made_again_where_their_model_is_still_here(
+    house: House,
+) -> None:
+    await house.add("t1", "one")
+    await house.settled()
+    former, house.embedder = house.embedder, FakeEmbedder("another-model", 32)
+    await house.reopen()
+    house.recall._find_former = {"fake-words": former}.get  # type: ignore[assignment]
+    found = await house.search("one", mode="vector")
+    assert ([hit.text for hit in found.hits], found.model) == (["one"], "fake-words")
+    assert HINT in found.degraded[0]
+    await house.reindexer.reindex()
+    found = await house.search("one", mode="vector")
+    assert (found.degraded, found.model) == ([], "another-model")
 
 
 async def test_notes_in_many_portions_are_all_in_the_index_and_in_the_next_one(

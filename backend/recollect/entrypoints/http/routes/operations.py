@@ -100,7 +100,7 @@ async def health(home: Home) -> JSONResponse:
         home.people_files.problem,
         lambda: home.tuning.problem,
         lambda: index_problem(indexer),
-        lambda: meaning_problem(indexer),
+        lambda: home.search.reindexer.problem or meaning_problem(indexer),
         lambda: (
             home.index.last_problem and f"the index cannot be compacted and grows: {home.index.last_problem}"
         ),
@@ -119,6 +119,7 @@ async def health(home: Home) -> JSONResponse:
             for each in backends.all()
         ],
         hints=await missing_parts(backends, home.small_model, home.settings),
+        embedding_model=home.search.model,
     )
     return JSONResponse(answer.model_dump(), 200 if checked.ready else 503)
 
@@ -343,14 +344,18 @@ async def get_index(home: Home, caller: Calling) -> schemas.IndexAnswer:
         raise Refused("the index is everybody's: use a key that belongs to no single user")
     files, size = await home.index.size()
     words, meaning = home.search.indexer.waiting
-    embedder = home.search.embedder
+    reembedded = home.search.reindexer.progress
     return schemas.IndexAnswer(
         files=files,
         bytes=size,
         memory_bytes=home.search.corpus_cache.bytes_used,
         waiting_words=words,
         waiting_meaning=meaning,
-        model=None if embedder is None else embedder.name,
+        model=home.search.model,
+        index_model=home.search.indexer.live.model,
+        rebuilding=None
+        if reembedded is None
+        else schemas.RebuildingAnswer(embedded=reembedded[0], texts=reembedded[1]),
     )
 
 
