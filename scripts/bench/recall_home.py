@@ -26,8 +26,8 @@ from recollect.domain.llm import BackendFacts
 from recollect.domain.model import Role, Thread, Turn
 from recollect.domain.prompt import common_prefix
 from recollect.domain.recall.hits import Scope, Selection, tokens
-from recollect.domain.recall.rank import Weights
 from recollect.domain.recall.rows import NOTE, TURN
+from recollect.domain.recall.weights import Weights
 from recollect.domain.strategy import STRATEGIES
 from recollect.entrypoints.cli.client import HomeClient, add_all
 from recollect.entrypoints.http.server import create_server

@@ -8,8 +8,9 @@ from recollect.domain.entries.entry import FACTS
 from recollect.domain.recall.corpus import Corpus
 from recollect.domain.recall.hits import Hit, Ranked, Selection
 from recollect.domain.recall.query import read_query
-from recollect.domain.recall.rank import Scores, Weights, score
+from recollect.domain.recall.rank import Scores, score
 from recollect.domain.recall.rows import TURN, IndexRow, Vectors, source_of, words_of
+from recollect.domain.recall.weights import Weights
 
 T0 = 1_684_000_000_000
 """13 May 2023."""

@@ -20,6 +20,7 @@ from recollect.domain.recall.entry_rank import (
     validity,
 )
 from recollect.domain.recall.query import Query, asked_again, speakers_named
+from recollect.domain.recall.weights import Weights
 from recollect.domain.recall.words import is_question
 
 Floats = npt.NDArray[np.float32]
@@ -33,62 +34,6 @@ _K1, _B = 0.7, 0.6
 _MOST_TELLING = 5
 """What only asks comes behind so many that tell something, and no further: the question itself may be what is sought."""
 _A_LITTLE = np.float32(0.001)
-
-
-@dataclass(frozen=True, slots=True)
-class Weights:
-    """How much each part counts. Zero switches a part off."""
-
-    words: float = 0.4
-    meaning: float = 0.6
-    asked_before: float = 0.5
-    answered_before: float = 0.1
-    """A word of the exchange before a follow-up, beside a word of its own. With less, a follow-up without a telling word
-    finds nothing; with more, one that changes the subject finds the old one."""
-    near_people: float = 0.5
-    """The neighbourhood's words and meaning, where people talk to each other."""
-    near_assistant: float = 0.15
-    """The same, where a person talks to an assistant."""
-    date: float = 0.2
-    """Said on a day, in a month or in a year that the query names."""
-    meant: float = 0.8
-    """Said on a day or in a week that the query means, with a word of the query, or where nothing said then has one."""
-    meant_words: float = 1.2
-    """Added to that for the row that holds the most of the query's words, in part for the others."""
-    meant_alone: float = 0.5
-    """Said then, in other words than the query's."""
-    speaker: float = 0.2
-    """Said by the one whom the query names."""
-    speaker_of_past: float = 0.5
-    """The same, where the query is about all that they have done."""
-    asking: float = -0.3
-    """All of it a question, where people talk to each other."""
-    user: float = 0.6
-    """What the person said, where they talk to an assistant."""
-    question: float = -1.0
-    """Asks the same as the query, in part for a question that asks for more: a question is no evidence. More is taken
-    from what only asks, to come behind the best that tell something."""
-    instruction: float = 0.3
-    preference: float = 0.1
-    answer: float = 0.1
-    """What a message inherits of the question by another person that it follows."""
-    reply: float = 0.3
-    """What an assistant's reply inherits, where the query is about replies or wants a summary."""
-    brought: float = 0.05
-    """How much of a fact's words and meaning goes to the turns it came from, and is taken from those of a fact that
-    holds no more."""
-    fact: float = -0.5
-    """A fact, a plan or a line of the profile: by itself it says less of where it belongs than its turns do."""
-    held: float = 0.5
-    """An entry that held at the time that the query names."""
-    superseded: float = -1.0
-    """An entry that did not hold then, or that holds no more, or not yet, where no time is named."""
-    pinned: float = 0.5
-    """An entry that a person pinned, with a word of the query."""
-    centred: bool = True
-    """Whether vectors are taken relative to the owner's mean."""
-
-
 _DEFAULT = Weights()
 
 
@@ -209,13 +154,15 @@ def _relevance(
     corpus: Corpus, view: View, query: Query, vector: Floats | None, weights: Weights, asking: Flags
 ) -> dict[str, Floats]:
     """By words and by meaning: of the row itself, and of what stands around it."""
-    assisted = corpus.context(view).with_assistant
-    near: Floats = np.where(assisted, weights.near_assistant, weights.near_people).astype(np.float32)
+    context, is_hybrid = corpus.context(view), vector is not None and bool(view.embedded.any())
+    alone = context.with_assistant | (corpus.of_person[: view.size] & ~context.among_people)
+    near: Floats = np.where(alone, weights.near_assistant, weights.near_people).astype(np.float32)
     near[view.is_entry] = 0
-    words, near_words = _by_words(corpus, view, query, weights, asking)
+    enough = weights.enough if is_hybrid else 0.0
+    words, near_words = _by_words(corpus, view, query, weights, asking, enough)
     words[asking] = np.minimum(words[asking], np.float32(1))
     parts: dict[str, Floats] = {"words": np.float32(weights.words) * words, "near_words": near * near_words}
-    if vector is not None and view.embedded.any():
+    if vector is not None and is_hybrid:
         meaning, near_meaning = _by_meaning(corpus, view, vector, asking, centred=weights.centred)
         meaning[asking] = np.minimum(meaning[asking], np.float32(1))
         parts["meaning"] = np.float32(weights.meaning) * _meaning_or_words(view, meaning, words)
@@ -282,33 +229,44 @@ def _inherited(corpus: Corpus, view: View, query: Query, weights: Weights, total
 
 
 def _by_words(
-    corpus: Corpus, view: View, query: Query, weights: Weights, asking: Flags
+    corpus: Corpus, view: View, query: Query, weights: Weights, asking: Flags, enough: float
 ) -> tuple[Floats, Floats]:
-    """BM25 of every row, and of every row's neighbourhood taken together."""
+    """BM25 of every row, and of every row's neighbourhood taken together.
+
+    The best has 1, or less where it holds less than the share `enough` of the query's information: of what its words,
+    rare ones weighing more, bring together.
+    """
     size, counted = view.size, view.counted
     count = int(counted.sum())
     context = corpus.context(view)
     mean_lengths = _mean_lengths(corpus, view)
     words = np.zeros(size, np.float32)
     near = np.zeros(size, np.float32)
+    wanted = near_wanted = 0.0
     at_the_time = (within(corpus.times[:size], _meant(query)) & view.there).any()
+    own = dict.fromkeys(query.words if at_the_time else query.words + query.day_words, np.float32(1))
     counted_for = dict.fromkeys(query.answered_before, np.float32(weights.answered_before))
     counted_for |= dict.fromkeys(query.asked_before, np.float32(weights.asked_before))
-    counted_for |= dict.fromkeys(query.words if at_the_time else query.words + query.day_words, np.float32(1))
-    for word, share in counted_for.items():
-        found = corpus.postings.get(word)
-        if found is None:
-            continue
-        rows, counts, head_counts = _holding(found, view)
-        here = counted[rows]
-        holding = int(here.sum()) or len(rows)
-        words[rows] += share * _bm25(counts, corpus.lengths[rows], mean_lengths[rows], holding, count)
-        lends = here & ~asking[rows]
-        around, sums = context.spread(rows[lends], head_counts[lends])
-        near[around] += share * _bm25(
-            sums, context.near_lengths[around], context.mean_near_length, len(around), count
-        )
-    return _share_of_the_best(words, view, asking), _scaled(near, view, asking)
+    for word, share in (counted_for | own).items():
+        rarity = near_rarity = _rarity(0, count)
+        if (found := corpus.postings.get(word)) is not None:
+            rows, counts, head_counts = _holding(found, view)
+            here = counted[rows]
+            rarity = _rarity(int(here.sum()) or len(rows), count)
+            words[rows] += (
+                share * np.float32(rarity) * _bm25(counts, corpus.lengths[rows], mean_lengths[rows])
+            )
+            lends = here & ~asking[rows]
+            around, sums = context.spread(rows[lends], head_counts[lends])
+            near_rarity = _rarity(len(around), count)
+            near_lengths = context.near_lengths[around]
+            near[around] += (
+                share * np.float32(near_rarity) * _bm25(sums, near_lengths, context.mean_near_length)
+            )
+        if word in own:
+            wanted, near_wanted = wanted + rarity, near_wanted + near_rarity
+    near_share = _scaled(near, view, asking) * _covered(_highest(near, view, asking), enough * near_wanted)
+    return _share_of_the_best(words, view, asking, enough * wanted), near_share
 
 
 def _mean_lengths(corpus: Corpus, view: View) -> Floats:
@@ -331,18 +289,22 @@ def _holding(found: Postings, view: View) -> tuple[npt.NDArray[np.int32], Counts
     return rows[there], counts[there], head_counts[there]
 
 
-def _bm25(
-    counts: Counts | Floats,
-    lengths: npt.NDArray[np.int32] | Floats,
-    mean: float | Floats,
-    holding: int,
-    size: int,
-) -> Floats:
-    rarity = np.float32(np.log(1 + (size - holding + 0.5) / (holding + 0.5)) * (_K1 + 1))
+def _rarity(holding: int, size: int) -> float:
+    """What a word tells that so many of the rows hold, in bits but for a factor."""
+    return float(np.log(1 + (size - holding + 0.5) / (holding + 0.5)))
+
+
+def _bm25(counts: Counts | Floats, lengths: npt.NDArray[np.int32] | Floats, mean: float | Floats) -> Floats:
+    """How much of a word's rarity each row gets: 1 for holding it once, in a row of mean length."""
     often = counts.astype(np.float32)
     damping = np.float32(_K1 * (1 - _B)) + np.float32(_K1 * _B) * (lengths.astype(np.float32) / mean)
-    result: Floats = (rarity * often / (often + damping)).astype(np.float32)
+    result: Floats = (np.float32(_K1 + 1) * often / (often + damping)).astype(np.float32)
     return result
+
+
+def _covered(brought: float, wanted: float) -> np.float32:
+    """From 0 to 1."""
+    return np.float32(min(1.0, brought / wanted) if wanted > 0 else 1.0)
 
 
 def _by_meaning(
@@ -375,15 +337,22 @@ def _meaning_or_words(view: View, meaning: Floats, words: Floats) -> Floats:
     with_both = np.where(view.embedded, words, np.float32(0))
     best = int(with_both.argmax())
     telling = meaning[best] if with_both[best] else np.float32(1)
-    waiting: Floats = telling * words
+    waiting: Floats = telling * words / max(float(words.max()), 1e-9)
     return np.where(view.embedded, meaning, waiting)
 
 
-def _share_of_the_best(values: Floats, view: View, asking: Flags) -> Floats:
-    """From zero, so that a word which every row holds still counts. Entries may have more than the best turn."""
+def _share_of_the_best(values: Floats, view: View, asking: Flags, wanted: float) -> Floats:
+    """From zero, so that a word which every row holds still counts; the best has 1 with what is wanted, or more. Entries
+    may have more than the best turn.
+    """
+    highest = _highest(values, view, asking)
+    return values / np.float32(max(highest, wanted)) if highest > 0 else values
+
+
+def _highest(values: Floats, view: View, asking: Flags) -> float:
+    """Of turns and notes that tell something; else of entries, else of all."""
     telling = np.where(asking, np.float32(0), values)
-    highest = float(view.present(telling).max()) or float(telling.max()) or float(values.max())
-    return values / np.float32(highest) if highest > 0 else values
+    return float(view.present(telling).max()) or float(telling.max()) or float(values.max())
 
 
 def _scaled(values: Floats, view: View, asking: Flags) -> Floats:

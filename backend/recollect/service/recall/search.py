@@ -19,9 +19,10 @@ from recollect.domain.paths import transcript_path
 from recollect.domain.recall.corpus import Corpus
 from recollect.domain.recall.hits import STRETCH, Chosen, Hit, Ranked, Scope, Selection, lengthen, tokens
 from recollect.domain.recall.query import Exchange, Query, read_query
-from recollect.domain.recall.rank import Scores, Weights, score
+from recollect.domain.recall.rank import Scores, score
 from recollect.domain.recall.relevance import relevant
 from recollect.domain.recall.rows import TURN, Vectors
+from recollect.domain.recall.weights import Weights
 from recollect.errors import EmbedderUnavailable, InvalidInput, Unavailable
 from recollect.infra.embedders.onnx import OnnxEmbedder
 from recollect.infra.embedders.port import Embedder

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from recollect.domain.entries.entry import EPISODES
-from recollect.domain.recall.rank import Weights
 from recollect.domain.recall.rows import IndexRow
+from recollect.domain.recall.weights import Weights
 from tests.unit.made_rows import MINUTE, T0, corpus_of, remembered, said, scores_of, unit
 
 DAY = 24 * 60 * MINUTE

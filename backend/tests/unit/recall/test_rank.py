@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 from recollect.domain.recall.corpus import Corpus
 from recollect.domain.recall.hits import Selection
 from recollect.domain.recall.query import read_query
-from recollect.domain.recall.rank import Weights, score
+from recollect.domain.recall.rank import score
 from recollect.domain.recall.rows import NOTE, IndexRow, Vectors
+from recollect.domain.recall.weights import Weights
 from tests.unit.awkward_text import texts, unhurried
 from tests.unit.made_rows import MINUTE, T0, answered, corpus_of, found, said, scores_of, unit
 
@@ -301,3 +302,14 @@ def test_with_an_assistant_what_the_person_only_asked_comes_after_what_they_stat
     asked, stated = said(1, "Is my boat in Porto?"), said(1, "My boat is in Porto.", thread="t2")
     rows = (asked, answered(2, "Hm"), stated, answered(2, "Hm", thread="t2"))
     assert [hit.row.row_id for hit in found(corpus_of(rows), "boat in Porto")] == ["t2:1", "t1:1"]
+
+
+def test_words_count_by_the_share_of_the_query_that_they_cover() -> None:
+    rows = [apart(n, f"something else {n}") for n in range(3, 12)]
+    rows += [apart(1, "We brought a grey tabby home"), apart(2, "The show was called off")]
+    vectors = {row.row_id: unit(0, 0, 1) for row in rows} | {"t1:1": unit(1, 0, 0), "t2:2": unit(1, 1, 1)}
+    corpus, query = corpus_of(rows, vectors), "Which name does my pet answer to when called?"
+    assert order(corpus, query, unit(1, 0, 0))[0] == "t1:1"
+    assert order(corpus, query, unit(1, 0, 0), replace(Weights(), enough=0))[0] == "t2:2"
+    assert order(corpus, "called off", unit(1, 0, 0))[0] == "t2:2"
+    assert order(corpus, query)[0] == "t2:2", "without vectors all goes by words"
