@@ -149,7 +149,7 @@ class EntryWriter:
             raise Conflict(f"{known.entry_id} was removed meanwhile")
         if known.kind == PROFILE and self.change.actor == "consolidation":
             self._require_origins(known)
-        if self.change.actor == "person" and not known.path:
+        if self.change.actor == "person":
             require_folder(self.connection, known.owner)
         path = places.new_place(self.connection, known)
         ((pk,),) = self.connection.all(INSERT_ENTRY, row_of(known, path, self.now))

@@ -196,10 +196,6 @@ class SqlPresetStore(SqlVaultFiles):
 
         return await self._write(apply_file)
 
-    async def is_leaving(self, path: str) -> bool:
-        """Whether a file goes with its folder: its user was forgotten, and may have written it before."""
-        return await self._database.query(lambda connection: is_user_forgotten(connection, _folder(path)))
-
     async def let_go(self, path: str) -> bool:
         """Drop what a file held that a person removed. False while a newer version waits to be written."""
 

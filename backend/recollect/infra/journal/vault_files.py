@@ -196,6 +196,11 @@ class FileVersions:
                     return bool(found["is_deleted"])
         return False
 
+    async def is_leaving(self, path: str) -> bool:
+        """Whether a file goes with its folder: its user was forgotten, and may have written it before."""
+        owner = owner_of_path(path) or ""
+        return await self._database.query(lambda connection: is_user_forgotten(connection, owner))
+
     async def is_purging(self) -> bool:
         """Whether files of what was forgotten are still being removed."""
         sql = "SELECT 1 FROM jobs WHERE kind = ? AND state IN ('queued', 'running') LIMIT 1"

@@ -16,7 +16,7 @@ from recollect.domain.markdown.entry_file import section_digest
 from recollect.domain.markdown.revision import HandWritten, as_theirs, compare_entries, is_loss
 from recollect.domain.paths import ENTRY_FILE_BYTES, entry_kind_of, entry_owner, is_entry_path
 from recollect.domain.vault_file import KnownFile, VaultFile
-from recollect.errors import Conflict, NotFound
+from recollect.errors import Conflict, NotFound, TooMuchQueued
 from recollect.infra.journal.entries import SqlEntryStore
 from recollect.infra.journal.entry_files import SqlEntryFileStore
 from recollect.infra.vault import Vault
@@ -54,10 +54,14 @@ class EntryTaker:
     async def apply_edits(
         self, path: str, file: KnownFile | None, found: VaultFile, *, confirmed: bool
     ) -> bool:
-        """Import a person's edits. Returns False, importing nothing, if the file can't be read or is another owner's.
+        """Import a person's edits.
+
+        Returns False, importing nothing, if the file can't be read, is another owner's, or goes with a forgotten user.
 
         Unless `confirmed`, entries that vanished are looked for again a little later.
         """
+        if await self.store.is_leaving(path):
+            return False
         try:
             space, document = await read_entries(self.store, path, found)
         except ValueError as error:
@@ -309,8 +313,8 @@ async def entry_in_file(
 
 
 async def _unless_changed(applied: Awaitable[None]) -> None:
-    """Raises Unfinished if the entries, or the threads that they cite, changed since: the job runs again."""
+    """Raises Unfinished if the entries changed since, or something they came from was forgotten: the job runs again."""
     try:
         await applied
-    except (Conflict, NotFound) as error:
+    except (Conflict, NotFound, TooMuchQueued) as error:
         raise Unfinished from error

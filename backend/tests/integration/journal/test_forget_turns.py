@@ -307,6 +307,24 @@ async def test_what_would_go_with_a_forgotten_users_files_is_refused_until_they_
     await in_order(home)
 
 
+async def test_what_a_forgotten_user_had_written_by_hand_is_not_taken_in_afterwards(home: Home) -> None:
+    """They are back in a new thread before their files are gone: what is known from then on is kept."""
+    await put(home, known("fa-1", turns=("t-1",)))
+    file = next((home.app.settings.vault_path / "default/users/ann/facts").iterdir())
+    async with home.app.jobs.paused(["purge"]):
+        async with home.app.jobs.paused():
+            section = "\n## The cellar ^fa-77\n- when: 2026-05-08T14:03:00Z\n\n> a walrus\n"
+            file.write_text(file.read_text(encoding="utf-8") + section, encoding="utf-8")
+            await home.client.delete("/api/v1/users/ann")
+            await home.add("t9", "I am back", user_id="ann")
+        await home.app.vault_sweep.sweep()
+        await home.app.entry_files.settle_all()
+    await home.drain()
+    assert await home.app.entry_store.list_entries("default") == []
+    assert not file.exists()
+    await in_order(home)
+
+
 async def test_forgetting_twice_at_once_forgets_both(home: Home) -> None:
     async with home.app.jobs.paused():
         await forget(home, "t-1")
