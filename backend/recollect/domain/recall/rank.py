@@ -33,6 +33,8 @@ _K1, _B = 0.7, 0.6
 """BM25: how soon a repeated word stops counting, and how much long rows are held back."""
 _MOST_TELLING = 5
 """What only asks comes behind so many that tell something, and no further: the question itself may be what is sought."""
+_NEAR_POWER = np.float32(1.5)
+"""A neighbourhood is of many messages, most of which have something of what is asked: the best count more than others."""
 _A_LITTLE = np.float32(0.001)
 _DEFAULT = Weights()
 
@@ -166,7 +168,7 @@ def _relevance(
         meaning, near_meaning = _by_meaning(corpus, view, vector, asking, centred=weights.centred)
         meaning[asking] = np.minimum(meaning[asking], np.float32(1))
         parts["meaning"] = np.float32(weights.meaning) * _meaning_or_words(view, meaning, words)
-        parts["near_meaning"] = near * near_meaning
+        parts["near_meaning"] = np.float32(weights.near_meaning) * near * near_meaning
     return parts
 
 
@@ -265,7 +267,8 @@ def _by_words(
             )
         if word in own:
             wanted, near_wanted = wanted + rarity, near_wanted + near_rarity
-    near_share = _scaled(near, view, asking) * _covered(_highest(near, view, asking), enough * near_wanted)
+    near_share = np.maximum(_scaled(near, view, asking), np.float32(0)) ** _NEAR_POWER
+    near_share *= _covered(_highest(near, view, asking), enough * near_wanted)
     return _share_of_the_best(words, view, asking, enough * wanted), near_share
 
 
@@ -325,7 +328,8 @@ def _by_meaning(
     unknown = cosines[of_many if of_many.any() else view.embedded].mean()
     cosines = np.where(view.embedded, cosines, unknown).astype(np.float32)
     lent = np.where(asking, unknown, cosines).astype(np.float32)
-    return _scaled(cosines, view, asking), _scaled(corpus.context(view).averaged(lent), view, asking)
+    near = np.maximum(_scaled(corpus.context(view).averaged(lent), view, asking), np.float32(0))
+    return _scaled(cosines, view, asking), near**_NEAR_POWER
 
 
 def _meant(query: Query) -> list[Span]:

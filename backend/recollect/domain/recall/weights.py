@@ -8,7 +8,7 @@ class Weights:
     """How much each part counts. Zero switches a part off."""
 
     words: float = 0.4
-    meaning: float = 0.6
+    meaning: float = 0.9
     enough: float = 0.5
     """The share of all that the query's words can bring from which on the best match by words counts in full. With less,
     words say less: they match what any text may have."""
@@ -17,9 +17,11 @@ class Weights:
     """A word of the exchange before a follow-up, beside a word of its own. With less, a follow-up without a telling word
     finds nothing; with more, one that changes the subject finds the old one."""
     near_people: float = 0.5
-    """The neighbourhood's words and meaning, where people talk to each other."""
+    """The neighbourhood's words, where people talk to each other."""
     near_assistant: float = 0.15
     """The same, where a person talks to an assistant, or alone."""
+    near_meaning: float = 0.6
+    """How much the neighbourhood's meaning counts, compared with its words."""
     date: float = 0.2
     """Said on a day, in a month or in a year that the query names."""
     meant: float = 0.8
@@ -28,13 +30,13 @@ class Weights:
     """Added to that for the row that holds the most of the query's words, in part for the others."""
     meant_alone: float = 0.5
     """Said then, in other words than the query's."""
-    speaker: float = 0.2
+    speaker: float = 0.15
     """Said by the one whom the query names."""
     speaker_of_past: float = 0.5
     """The same, where the query is about all that they have done."""
     asking: float = -0.3
     """All of it a question, where people talk to each other."""
-    user: float = 0.6
+    user: float = 0.5
     """What the person said, where they talk to an assistant."""
     question: float = -1.0
     """Asks the same as the query, in part for a question that asks for more: a question is no evidence. More is taken

@@ -199,12 +199,7 @@ async def test_instructions_and_tools_are_not_quoted(role: str) -> None:
         (QUERY, MARTA, 0.1, False),
         ("Write a poem about autumn", MARTA, 0.05, False),
         ("玛尔塔住在哪里？", "我妹妹玛尔塔要搬到波尔图了", 0.36, True),  # noqa: RUF001
-        (
-            "写一首关于秋天的诗",
-            "昨天我们去了北京的长城",
-            0.61,
-            False,
-        ),  # to an English model all Chinese is alike
+        ("写一首关于秋天的诗", "昨天我们去了北京的长城", 0.1, False),
         (QUERY, MARTA, None, True),  # by words alone
         ("Write a long poem about autumn leaves", "I wrote it down.", None, False),
     ],
