@@ -15,10 +15,10 @@ from recollect.domain.job import ENTRIES, PURGE, TRANSCRIBE, JobSpec
 from recollect.domain.markdown.front_matter import write_time
 from recollect.domain.model import Append, Entry, NewTurn, ThreadRef
 from recollect.domain.strategy import STRATEGY, lapse_job
-from recollect.infra.journal.chat_rows import keep_block
 from recollect.infra.journal.connection import free_pages
 from recollect.infra.journal.connector import Connection
 from recollect.infra.journal.forgetting import SqlForgetting
+from recollect.infra.journal.prompts import keep_block
 from recollect.infra.journal.rows import thread_pk
 from tests.contract.journals import Journal
 from tests.fakes import START

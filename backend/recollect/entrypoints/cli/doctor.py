@@ -16,7 +16,7 @@ import typer
 from recollect import __version__
 from recollect.entrypoints.cli.options import Home, Json, Space, settings_for
 from recollect.entrypoints.cli.render import counted, print_json, print_table, say, show
-from recollect.errors import HomeUnusable, InvalidInput, ModelUnavailable, RecollectError
+from recollect.errors import EmbedderUnavailable, HomeUnusable, InvalidInput, ModelUnavailable, RecollectError
 
 if TYPE_CHECKING:
     from recollect.settings import Settings
@@ -153,17 +153,15 @@ def _settings(settings: "Settings") -> Finding:
 
 
 def _embedding(settings: "Settings") -> Finding:
-    from recollect.errors import EmbedderUnavailable
     from recollect.infra.embedders.onnx_model import load_model
 
-    if settings.embedding.kind == "none":
+    chosen = settings.embedding
+    if chosen.kind == "none":
         return Finding(
             "embedding", "note", "off: search goes by words alone", "unset RECOLLECT_EMBEDDING__KIND"
         )
-    if settings.embedding.kind == "openai":
-        return Finding(
-            "embedding", "ok", f"{settings.embedding.model} at {_masked(settings.embedding.base_url)}"
-        )
+    if chosen.kind == "openai":
+        return Finding("embedding", "ok", f"{chosen.model} at {_masked(chosen.base_url)}")
     try:
         load_model(settings.model_folder, threads=1)
     except EmbedderUnavailable as error:
@@ -316,9 +314,8 @@ def _print_status(told: dict[str, Any]) -> None:
     say(f"home: {told['home']}")
     say(f"health: {told['health']}" + "".join(f"\n  {each}" for each in told["degraded"]))
     say(f"messages: {told['messages']}")
-    say(
-        f"search: by words{' and by meaning, with ' + told['embedding_model'] if told['embedding_model'] else ''}"
-    )
+    model = told["embedding_model"]
+    say(f"search: by words{f' and by meaning, with {model}' if model else ''}")
     say(f"backlog: {_backlog(told, told['waiting'])}")
 
 

@@ -9,7 +9,6 @@ from recollect.domain import identity
 from recollect.domain.chat import Accepted, AnswerText, ChatRequest, ContextBlock, Epoch, SentTurn
 from recollect.domain.history_matching import EXAMPLE
 from recollect.domain.model import Append, NewTurn, Status, Thread, Turn
-from recollect.domain.recall.rows import memory_key
 from recollect.errors import Conflict, InvalidInput, NotFound
 from recollect.infra.journal.connector import Connection, Row
 from recollect.infra.journal.history_matching import FOLLOWED
@@ -342,19 +341,6 @@ def open_epoch(connection: Connection, thread_pk: int, epoch: Epoch, now: int) -
         " AND NOT EXISTS (SELECT 1 FROM summaries WHERE thread_pk = :pk AND epoch = :number)",
         {"pk": thread_pk, "number": epoch.number},
     )
-
-
-def keep_block(connection: Connection, thread_pk: int, position: int, block: ContextBlock) -> None:
-    """Nothing where its turn is gone. It takes the place of the block that was kept before."""
-    kept = connection.all(
-        "INSERT INTO context_blocks (turn_pk, text) SELECT pk, ? FROM turns WHERE thread_pk = ? AND position = ?"
-        f" {replacing('turn_pk, text', 'turn_pk')} RETURNING turn_pk",
-        (block.text, thread_pk, position),
-    )
-    for (turn_pk,) in kept:
-        connection.run("DELETE FROM block_memories WHERE turn_pk = ?", (turn_pk,))
-        rows = [(turn_pk, *memory_key(name), digest) for name, digest in block.memories.items()]
-        insert_rows(connection, "INSERT INTO block_memories (turn_pk, subject, part, digest)", rows)
 
 
 def path_of(

@@ -21,7 +21,6 @@ from recollect.domain.webhook import TURN_ENDED
 from recollect.infra.journal.chat_rows import (
     OPEN_TURNS,
     accept,
-    keep_block,
     open_epoch,
     row_of_answer,
     rows_of_request,
@@ -39,6 +38,7 @@ from recollect.infra.journal.prompts import (
     conversation_of,
     cost_of,
     is_forgotten_since,
+    keep_block,
     keep_prompt,
     last_prompt,
     read_prompt,

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from recollect.domain import identity
 from recollect.domain.chat import (
     Accepted,
+    ContextBlock,
     Conversation,
     Epoch,
     LastPrompt,
@@ -18,9 +19,18 @@ from recollect.domain.chat import (
 from recollect.domain.identity import turn_id
 from recollect.domain.model import JsonObject, ThreadRef
 from recollect.domain.prompt import common_prefix
+from recollect.domain.recall.rows import memory_key
 from recollect.infra.journal.chat_rows import THREAD_HEADER, path_of, row_of_answer
 from recollect.infra.journal.connector import Connection, Row
-from recollect.infra.journal.rows import IS_THREAD, THREAD_PK, UNLESS_THERE, dumped, replacing, thread_of
+from recollect.infra.journal.rows import (
+    IS_THREAD,
+    THREAD_PK,
+    UNLESS_THERE,
+    dumped,
+    insert_rows,
+    replacing,
+    thread_of,
+)
 
 PROMPT_COLUMNS = (
     "turn_pk, thread_pk, position, epoch, base, shared, rest, new_from, payload_json, detail_json, at"
@@ -49,6 +59,19 @@ def is_forgotten_since(connection: Connection, thread_pk: int, prompt: SentPromp
     """Whether any words that it may be made of went after they were read."""
     last = connection.one(LAST_EPOCH, (thread_pk,))
     return last is not None and last[0] == FORGOTTEN != prompt.follows
+
+
+def keep_block(connection: Connection, thread_pk: int, position: int, block: ContextBlock) -> None:
+    """Nothing where its turn is gone. It takes the place of the block that was kept before."""
+    kept = connection.all(
+        "INSERT INTO context_blocks (turn_pk, text) SELECT pk, ? FROM turns WHERE thread_pk = ? AND position = ?"
+        f" {replacing('turn_pk, text', 'turn_pk')} RETURNING turn_pk",
+        (block.text, thread_pk, position),
+    )
+    for (turn_pk,) in kept:
+        connection.run("DELETE FROM block_memories WHERE turn_pk = ?", (turn_pk,))
+        rows = [(turn_pk, *memory_key(name), digest) for name, digest in block.memories.items()]
+        insert_rows(connection, "INSERT INTO block_memories (turn_pk, subject, part, digest)", rows)
 
 
 def keep_prompt(

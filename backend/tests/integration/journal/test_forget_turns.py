@@ -11,10 +11,10 @@ from recollect.domain.chat import ChatRequest, ContextBlock
 from recollect.domain.entries.entry import EntryChange, KeptAnswer, KnownEntry
 from recollect.domain.identity import key_within_user
 from recollect.domain.model import NewTurn, ThreadRef
-from recollect.infra.journal.chat_rows import keep_block
 from recollect.infra.journal.connector import Connection
 from recollect.infra.journal.database import Database
 from recollect.infra.journal.forgetting import SqlForgetting
+from recollect.infra.journal.prompts import keep_block
 from recollect.infra.journal.rows import thread_pk
 from recollect.infra.journal.sqlite import SqliteConnector
 from tests.http_client import START, Home, Json, opened
