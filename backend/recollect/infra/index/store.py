@@ -283,8 +283,13 @@ class LanceIndex:
 
         found: list[StoredVersion] = []
         for path in await asyncio.to_thread(listed):
-            lane = path.parent.name, path.stem.removeprefix("new_")
-            found += await self._lanes.run(lane, partial(versions, path))
+            generation, name = lane = path.parent.name, path.stem.removeprefix("new_")
+            try:
+                found += await self._lanes.run(lane, partial(versions, path))
+            except IndexUnavailable:
+                # A compaction that was killed leaves old versions without some of their files. Another removes them.
+                await self._on_table(generation, name, lambda _, table: table.compact())
+                found += await self._lanes.run(lane, partial(versions, path))
         return found
 
     async def _on_files(self, work: Callable[[], T]) -> T:

@@ -70,6 +70,18 @@ async def test_all_versions_can_be_read_while_tables_are_made(index: LanceIndex)
     assert len({each.owner for each in await index.all_versions()}) == len(owners)
 
 
+async def test_what_a_killed_compaction_left_of_an_old_version_is_removed(
+    index: LanceIndex, table: Path
+) -> None:
+    await put(index, {"a": SECRET})
+    of_the_old_version = list((table / "data").iterdir())
+    await put(index, {"a": "harmless"})
+    for file in of_the_old_version:
+        file.unlink()
+    assert [version.rows for version in await index.all_versions()] == [(("a", ()),)]
+    assert [row.row_id for row in (await index.load(G, ANN)).rows] == ["a"]
+
+
 async def test_an_owner_that_is_dropped_leaves_no_file(index: LanceIndex, tmp_path: Path) -> None:
     await put(index, {"a": SECRET})
     await index.set_vectors(G, ANN, ["a"], some_vectors(1))
