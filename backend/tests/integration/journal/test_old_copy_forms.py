@@ -48,8 +48,8 @@ async def test_line_ends_and_a_byte_order_mark_do_not_make_an_edit_of_an_old_cop
         for path in (f"{ANNS}/notes/zoo.md", "default/presets/old.md", f"{ANNS}/threads/t1/0001.md")
     )
     async with opened(tmp_path / "home") as home:
-        await home.put(fact(1), fact(2, f"Ann saw a {WORD}."))
         await home.add("t1", "My sister is Marta.", user_id="ann")
+        await home.put(fact(1), fact(2, f"Ann saw a {WORD}."))
         await tell(home, "PUT", "presets/old", {"instructions": "Be brief."})
         await tell(home, "POST", "memory/notes", {**ANN, "name": "zoo", "text": f"A {WORD}\nlives there.\n"})
         await home.drain()
@@ -76,6 +76,7 @@ async def test_line_ends_and_a_byte_order_mark_do_not_make_an_edit_of_an_old_cop
 async def test_the_current_version_with_other_line_ends_stays_the_current_one(tmp_path: Path) -> None:
     day = tmp_path / "home/vault" / TODAY
     async with opened(tmp_path / "home") as home:
+        await tell(home, "POST", "threads", {**ANN, "thread_id": "t1"})
         await home.put(fact(1), fact(2))
         await home.drain()
         before = await texts(home)
@@ -196,6 +197,7 @@ async def test_a_rebuild_takes_no_old_copy_beside_a_file_for_its_source(
     vault = tmp_path / "home/vault"
     day, preset = vault / TODAY, vault / "default/presets/brief.md"
     async with opened(tmp_path / "home") as home:
+        await tell(home, "POST", "threads", {**ANN, "thread_id": "t1"})
         await home.put(fact(1), fact(2, f"Ann saw a {WORD}."))
         await tell(home, "PUT", "presets/brief", {"instructions": "Be brief."})
         await home.drain()
