@@ -26,8 +26,7 @@ from recollect.infra.vault_read import sync
 if TYPE_CHECKING:
     from recollect.infra.index.tables import OwnerTable
 
-_LIVE = "live.json"
-_DESCRIPTION = "generation.json"
+_LIVE, _DESCRIPTION = "live.json", "generation.json"
 _THREADS = 4
 _log = logging.getLogger("recollect.index")
 T = TypeVar("T")
@@ -75,8 +74,7 @@ def _tell_of_failure(done: "asyncio.Future[T]") -> None:
 
 
 _OPEN_TABLES = 64
-_GENERATIONS = "generations"
-_TABLE_PREFIX = "o_"
+_GENERATIONS, _TABLE_PREFIX = "generations", "o_"
 
 
 def table_name(owner: str) -> str:
