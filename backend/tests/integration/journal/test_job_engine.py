@@ -351,9 +351,9 @@ async def test_a_running_job_is_not_started_again_when_the_clock_jumps(bench: Be
 
 
 async def test_a_job_that_ran_when_the_process_died_runs_again_at_once(bench: Bench, tmp_path: Path) -> None:
-    """The first engine is never stopped: its file is opened again as the next process would."""
+    """The first engine is never stopped: its file is opened again as the next process would. Its one worker hangs."""
     lost, handler = Hanging(), Hanging(times=0)
-    died = bench.engine()
+    died = bench.engine(workers=1)
     await died.start([{"a": lost}])
     job_id = await bench.queue(died, "a")
     await lost.started.wait()
