@@ -1,5 +1,6 @@
 """Documentation is a contract: what there is is documented, and what is documented is there."""
 
+import json
 import re
 from collections.abc import Iterator, Mapping
 from functools import cache
@@ -288,9 +289,28 @@ def is_command(line: str) -> bool:
 
 
 def test_every_metric_stands_in_its_page_and_no_other() -> None:
+    assert sorted(first_cells(section(read("docs/operations.md"), "## Metrics"))) == sorted(metric_types())
+
+
+def metric_types() -> dict[str, str]:
     families = Metrics().registry.collect()
-    exposed = [f"{family.name}_total" if family.type == "counter" else family.name for family in families]
-    assert sorted(first_cells(section(read("docs/operations.md"), "## Metrics"))) == sorted(exposed)
+    return {f"{each.name}_total" if each.type == "counter" else each.name: each.type for each in families}
+
+
+def test_the_dashboard_asks_for_no_metric_that_is_not_exposed() -> None:
+    series = {
+        f"{name}{suffix}"
+        for name, kind in metric_types().items()
+        for suffix in (("_bucket", "_count", "_sum") if kind == "histogram" else ("",))
+    }
+    queries = [
+        target["expr"]
+        for panel in json.loads(read("docs/grafana.json"))["panels"]
+        for target in panel["targets"]
+    ]
+    named = [re.findall(r"\brecollect_\w+", query) for query in queries]
+    assert all(named), "every query asks for something"
+    assert {metric for each in named for metric in each} - series == set()
 
 
 def test_every_fail_point_stands_in_its_page_in_order_and_no_other() -> None:
