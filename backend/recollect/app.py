@@ -286,7 +286,7 @@ class App(Assembly):
         """A vault whose journal is gone must not be written over: threads would begin again with the same names."""
         if not self.settings.journal_path.exists() and await self.vault.holds_transcripts():
             raise HomeUnusable(
-                f"the vault {self.vault.root} holds conversations, and the journal {self.settings.journal_path} is "
+                f"the vault {self.vault.place} holds conversations, and the journal {self.settings.journal_path} is "
                 "missing. Run 'recollect rebuild' to bring it back from the vault."
             )
 

@@ -16,8 +16,8 @@ from recollect.infra.backends.local_model import SMOLLM2, LocalModel
 from recollect.infra.embedders.onnx import OnnxEmbedder
 from recollect.infra.embedders.openai import OpenAiEmbedder
 from recollect.infra.embedders.port import embedder_of, former_embedder
+from recollect.infra.files import files_of
 from recollect.infra.home_lock import HomeLock
-from recollect.infra.image_files import ImageFiles
 from recollect.infra.index.store import LanceIndex
 from recollect.infra.job_engine import JobEngine
 from recollect.infra.journal.cells import SqlCellStore, SqlCellTexts, SqlModelAnswers
@@ -38,8 +38,7 @@ from recollect.infra.journal.sqlite import SqliteConnector
 from recollect.infra.journal.threads import SqlThreadStore
 from recollect.infra.ledger import LEDGER, Ledger
 from recollect.infra.metrics import Metrics
-from recollect.infra.vault import Vault
-from recollect.infra.watcher import VaultWatcher
+from recollect.infra.vault import Images as ImageStore
 from recollect.service.access.audit import AuditLog
 from recollect.service.access.keys import KeyUses
 from recollect.service.access.quotas import DiskUse, Quotas
@@ -143,9 +142,11 @@ class Assembly:
             patience=patience(settings.webhooks),
         )
         self.metrics = Metrics()
+        files = files_of(settings, self.fail_points)
+        self.vault, self.watcher = files.vault, files.watcher
         self._build_stores()
         self._build_access()
-        self._build_vault()
+        self._build_vault(files.images)
         self.index = LanceIndex(settings.index_path, fail_points=self.fail_points)
         self.ledger = SqlIndexLedger(self.database)
         self.search: Search = self.build_search()
@@ -214,13 +215,12 @@ class Assembly:
         self.key_uses = KeyUses(self.keys)
         self.audit = AuditLog(settings.home, self.clock)
         self.quotas = Quotas(settings.quotas, self.metrics, on_loopback=is_loopback(settings.host))
-        self.disk_use = DiskUse(self.quotas, settings.vault_path)
+        self.disk_use = DiskUse(self.quotas, self.vault)
         self.webhooks = Webhooks(self.database, settings.webhooks, self.clock, self.fail_points)
 
-    def _build_vault(self) -> None:
+    def _build_vault(self, images: ImageStore) -> None:
         """What keeps the vault's files and the journal alike."""
         settings, clock = self.settings, self.clock
-        self.vault = Vault(settings.vault_path, fail_points=self.fail_points)
         self.prompt_texts = PromptTexts(self.vault)
         self.transcriber = Transcriber(
             self.transcripts,
@@ -230,7 +230,7 @@ class Assembly:
             reports=EditReports(clock=clock),
         )
         self.images = Images(
-            ImageFiles(self.vault, fail_points=self.fail_points),
+            images,
             self.THREADS,
             self.transcripts,
             self.vault,
@@ -271,7 +271,6 @@ class Assembly:
             locks,
             changed,
         )
-        self.watcher = VaultWatcher(settings.vault_path)
         self.vault_sweep = VaultSweep(
             self.notes,
             self.vault,

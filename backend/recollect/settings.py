@@ -45,6 +45,7 @@ from recollect.setting_groups import (
 PREFIX = "RECOLLECT_"
 TOML_NAME = "recollect.toml"
 MODELS = "models"
+VAULT = "vault"
 PACKAGED_MODEL = Path(__file__).parent / MODELS / "recall-v1"
 """The embedding model that is part of the package."""
 RESERVED_BACKENDS = ("default", "tasks")
@@ -155,7 +156,7 @@ class Settings(BaseSettings):
 
     @property
     def vault_path(self) -> Path:
-        return self.home / "vault"
+        return self.home / VAULT
 
     @property
     def index_path(self) -> Path:

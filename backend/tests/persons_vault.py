@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator, Iterator, MutableMapping
 from pathlib import Path
 
-from recollect.infra.vault import Vault
+from recollect.infra.vault_folder import FolderVault
 from recollect.infra.watcher import VaultWatcher
 
 _NOTES = (".md", ".markdown")
@@ -39,7 +39,7 @@ class Files(MutableMapping[str, str]):
         return len(list(iter(self)))
 
 
-class PersonsVault(Vault):
+class PersonsVault(FolderVault):
     """A vault with a person at it, who can take it away, as one unmounts a disk, and bring it back."""
 
     def __init__(self, root: Path) -> None:

@@ -13,7 +13,8 @@ from recollect.domain.model import Thread, Turn
 class FileStamp:
     """Tells, without reading, whether a file may have changed since it was read."""
 
-    modified_ns: int
+    version: int
+    """Another one after every change: when the file was modified, or what S3 calls its ETag."""
     size: int
 
 

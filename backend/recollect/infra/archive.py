@@ -17,17 +17,17 @@ _CHUNK = 1 << 20
 Progress = Callable[[int, int], None]
 
 
-def pack(target: Path, files: Mapping[str, Path], progress: Progress) -> int:
-    """Pack files under their names; the archive appears whole or not at all. Returns how many."""
+def pack(target: Path, files: Mapping[str, Callable[[], bytes]], progress: Progress) -> int:
+    """Pack what reads files, by their names; the archive appears whole or not at all. Returns how many."""
     beside = target.with_name(target.name + ".tmp")
     digests: dict[str, str] = {}
     try:
         with beside.open("wb") as raw:
             os.fchmod(raw.fileno(), 0o600)
             with tarfile.open(fileobj=raw, mode="w:gz", compresslevel=6) as tar:
-                for done, (name, path) in enumerate(files.items(), 1):
+                for done, (name, read) in enumerate(files.items(), 1):
                     try:
-                        content = path.read_bytes()
+                        content = read()
                     except FileNotFoundError:
                         continue  # An editor renamed it away between listing and reading.
                     digests[name] = hashlib.sha256(content).hexdigest()
@@ -38,8 +38,9 @@ def pack(target: Path, files: Mapping[str, Path], progress: Progress) -> int:
             os.fsync(raw.fileno())
         beside.replace(target)
     except OSError as error:
-        beside.unlink(missing_ok=True)
         raise StorageUnavailable(f"the backup {target} cannot be written: {error.strerror}") from error
+    finally:
+        beside.unlink(missing_ok=True)
     return len(digests)
 
 

@@ -2,7 +2,7 @@
 
 from recollect.domain.images import images_folder, is_image_name
 from recollect.failpoints import FailPoints
-from recollect.infra.vault import Vault
+from recollect.infra.vault_folder import FolderVault
 from recollect.infra.vault_read import (
     in_thread,
     make_folder,
@@ -16,7 +16,7 @@ from recollect.infra.vault_read import (
 class ImageFiles:
     """The images of every user, each in their owner's folder. Neither a name nor a link leads anywhere else."""
 
-    def __init__(self, vault: Vault, *, fail_points: FailPoints | None = None) -> None:
+    def __init__(self, vault: FolderVault, *, fail_points: FailPoints | None = None) -> None:
         self._vault = vault
         self._fail_points = fail_points or FailPoints()
 

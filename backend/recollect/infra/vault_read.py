@@ -150,7 +150,7 @@ def read_file(root: Path, path: str, limit: int | None = None) -> VaultFile | No
     if (found := read_content(root, path, limit)) is None:
         return None
     status = found.status
-    text, is_text = _decoded(found.content, any_encoding=is_note(path))
+    text, is_text = decoded(found.content, any_encoding=is_note(path))
     could_change_unseen = time.time_ns() - status.st_mtime_ns < _COARSEST_CLOCK_NS
     return VaultFile(
         text=text,
@@ -189,7 +189,7 @@ def _open(root: Path, path: str) -> int:
         os.close(at)
 
 
-def _decoded(content: bytes, *, any_encoding: bool) -> tuple[str, bool]:
+def decoded(content: bytes, *, any_encoding: bool) -> tuple[str, bool]:
     """The decoded text, and whether every byte could be decoded. U+FFFD replaces what could not.
 
     Where `any_encoding` is welcome, its byte order mark says which it is; else it is UTF-8.

@@ -21,7 +21,7 @@ from recollect.infra.vault import Vault
 from recollect.service.coordination import Progress, no_progress
 from recollect.service.models.background import BackgroundModel
 from recollect.service.models.llama_slots import LlamaSlots
-from recollect.settings import TOML_NAME, Settings
+from recollect.settings import TOML_NAME, VAULT, Settings
 
 _LATE_MS = 60_000
 
@@ -163,24 +163,17 @@ async def backup(
     try:
         async with jobs.paused(WRITES_FILES):
             await asyncio.to_thread(copy_journal, settings.journal_path, copy)
-            packed = {JOURNAL_NAME: copy, **await asyncio.to_thread(files_to_back_up, settings.home, vault)}
+            packed = {JOURNAL_NAME: copy.read_bytes, **await files_to_back_up(settings.home, vault)}
             await asyncio.to_thread(pack, target, packed, progress)
     finally:
         copy.unlink(missing_ok=True)
     return await asyncio.to_thread(unpack, target, None, no_progress)
 
 
-def files_to_back_up(home: Path, vault: Vault) -> dict[str, Path]:
-    """Everything a backup holds besides the journal, by its place in the home.
-
-    Links that lead out of an owner's folder are left out, as they are everywhere.
-    """
-    files = [path for path in (home / TOML_NAME, home / LEDGER) if path.is_file()]
-    for path in vault.root.rglob("*"):
-        leads_away = path.is_symlink() and vault.leads_away(path.relative_to(vault.root).as_posix())
-        if path.suffix != ".tmp" and path.is_file() and not leads_away:
-            files.append(path)
-    return {path.relative_to(home).as_posix(): path for path in files}
+async def files_to_back_up(home: Path, vault: Vault) -> dict[str, Callable[[], bytes]]:
+    """What reads everything that a backup holds besides the journal, by its place in the home."""
+    settings = {name: (home / name).read_bytes for name in (TOML_NAME, LEDGER) if (home / name).is_file()}
+    return settings | {f"{VAULT}/{path}": read for path, read in (await vault.sources()).items()}
 
 
 _PATIENCE_SECONDS = 3.0

@@ -19,6 +19,7 @@ from recollect.domain.vault_file import StoredPart, text_digests
 from recollect.errors import HomeUnusable, RecollectError
 from recollect.failpoints import FailPoints
 from recollect.infra.archive import unpack
+from recollect.infra.files import files_of
 from recollect.infra.home_lock import HomeLock
 from recollect.infra.job_engine import JobEngine
 from recollect.infra.journal.coverage import SqlCoverage
@@ -89,16 +90,17 @@ async def rebuild_home(
 
     Raises HomeUnusable, and changes nothing, if the vault is missing or holds less than a healthy journal.
     """
-    if not settings.vault_path.is_dir():
-        raise HomeUnusable(f"there is no vault at {settings.vault_path} to rebuild from; bring it back first")
+    fail_points = FailPoints(settings.fail_point)
+    vault = files_of(settings, fail_points).vault
+    if not await vault.exists():
+        raise HomeUnusable(f"there is no vault at {vault.place} to rebuild from; bring it back first")
     old = await _settle_old_journal(settings, open_home) if settings.journal_path.exists() else _OldJournal()
     lock = HomeLock(settings.home)
     lock.acquire()
     try:
-        fail_points = FailPoints(settings.fail_point)
         new_path = settings.journal_path.with_name(settings.journal_path.name + ".rebuilding")
         _remove_journal(new_path)
-        database, vault = Database(SqliteConnector(new_path)), Vault(settings.vault_path)
+        database = Database(SqliteConnector(new_path))
         await database.open()
         await vault.open(expected=False)
         importer, ledger = SqlImporter(database, clock=now_ms), Ledger(settings.home / LEDGER)

@@ -12,7 +12,7 @@ from recollect.domain.identity import text_digest
 from recollect.domain.vault_file import FileStamp
 from recollect.errors import StorageUnavailable
 from recollect.failpoints import FailPoints
-from recollect.infra.vault import Vault
+from recollect.infra.vault_folder import FolderVault
 from recollect.infra.vault_read import put_in_place, stamp_of
 from tests.persons_vault import PersonsVault
 
@@ -158,7 +158,7 @@ async def test_what_a_kill_left_beside_is_gone_after_the_next_start_and_a_person
     for name in ("0001.md.0a1b2c3d.tmp", "mine.tmp", "0001.md.draft.tmp"):
         (folder / name).write_text("left")
     await asyncio.sleep(0.01)  # The clock of a disk is coarse.
-    await Vault(vault.root).open(expected=True)
+    await FolderVault(vault.root).open(expected=True)
     assert {path.name for path in folder.iterdir()} == {"0001.md", "mine.tmp", "0001.md.draft.tmp"}
 
 
@@ -174,7 +174,7 @@ async def test_a_missing_vault_where_files_are_expected_is_not_made_again_and_wr
     vault: PersonsVault,
 ) -> None:
     vault.take_away()
-    late = Vault(vault.root)
+    late = FolderVault(vault.root)
     await late.open(expected=True)
     assert late.problem() is not None
     assert not vault.root.exists()
@@ -184,7 +184,7 @@ async def test_a_missing_vault_where_files_are_expected_is_not_made_again_and_wr
 
 
 async def test_a_vault_that_is_gone_for_good_can_be_made_again(tmp_path: Path) -> None:
-    vault = Vault(tmp_path / "vault")
+    vault = FolderVault(tmp_path / "vault")
     await vault.open(expected=True)
     await vault.recreate()
     assert vault.problem() is None
@@ -242,7 +242,7 @@ async def test_an_editor_that_is_saving_is_waited_for(
         target.write_text("theirs")
         return before
 
-    monkeypatch.setattr("recollect.infra.vault.stamp_of", look_while_it_saves)
+    monkeypatch.setattr("recollect.infra.vault_folder.stamp_of", look_while_it_saves)
     found = await vault.write_unless_foreign("x.md", "ours", NOBODYS)
     assert found is not None
     assert found.text == "theirs"
@@ -256,7 +256,7 @@ def a_person_saves(vault: PersonsVault, monkeypatch: pytest.MonkeyPatch) -> None
         (vault.root / "x.md").write_text("theirs")
         return put_in_place(new, place)
 
-    monkeypatch.setattr("recollect.infra.vault.put_in_place", put_in_place_after_a_save)
+    monkeypatch.setattr("recollect.infra.vault_folder.put_in_place", put_in_place_after_a_save)
 
 
 @pytest.mark.usefixtures("a_person_saves")
@@ -281,10 +281,10 @@ async def test_a_disk_that_fills_up_while_an_edit_is_kept_leaves_no_half_of_it_a
         target.write_text("edited")
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    monkeypatch.setattr("recollect.infra.vault.os.link", no_links)
+    monkeypatch.setattr("recollect.infra.vault_folder.os.link", no_links)
     (vault.root / "x.md").write_text("edited by hand")
     with monkeypatch.context() as full:
-        full.setattr("recollect.infra.vault.shutil.copyfile", half_of_it)
+        full.setattr("recollect.infra.vault_folder.shutil.copyfile", half_of_it)
         with pytest.raises(StorageUnavailable):
             await vault.write("x.md", "ours", NOBODYS)
     assert sorted(path.name for path in vault.root.iterdir()) == [".recollect-vault", "x.md"]
@@ -312,7 +312,7 @@ async def test_forgetting_removes_what_could_not_be_removed_a_while_ago(
     await vault.remove_leftovers("a")
     assert left.exists()  # It may be on its way into its place.
     now = time.time()
-    monkeypatch.setattr("recollect.infra.vault.time.time", lambda: now + 700)
+    monkeypatch.setattr("recollect.infra.vault_folder.time.time", lambda: now + 700)
     await vault.remove_leftovers("a")
     assert not left.exists()
 
@@ -326,7 +326,7 @@ async def test_what_the_kill_of_another_process_left_goes_with_a_later_write_int
     await vault.write("a/x.md", "2", frozenset({text_digest("1")}))
     assert left.exists()  # It may be being written.
     now = time.time()
-    monkeypatch.setattr("recollect.infra.vault.time.time", lambda: now + 3600)
+    monkeypatch.setattr("recollect.infra.vault_folder.time.time", lambda: now + 3600)
     await vault.write("a/x.md", "3", frozenset({text_digest("2")}))
     assert not left.exists()
 
@@ -338,12 +338,12 @@ async def test_only_what_is_saved_in_the_very_moment_of_a_write_that_is_killed_i
     (vault.root / "x.md").write_text("old")
     if saved:
         request.getfixturevalue("a_person_saves")
-    killed = Vault(vault.root, fail_points=_KilledAfterTheRename())
+    killed = FolderVault(vault.root, fail_points=_KilledAfterTheRename())
     with pytest.raises(_KilledError):
         await killed.write("x.md", "new", frozenset({text_digest("old")}))
     assert len(list(vault.root.glob("*.tmp"))) == 1
     await asyncio.sleep(0.01)  # The clock of a disk is coarse.
-    await Vault(vault.root).open(expected=True)
+    await FolderVault(vault.root).open(expected=True)
     assert sorted(path.read_text() for path in vault.root.glob("x*")) == (
         ["new", "theirs"] if saved else ["new"]
     )
@@ -355,7 +355,7 @@ async def test_forgetting_removes_leftovers_whoever_wrote_them(vault: PersonsVau
     left = vault.root / "a" / "x.md.00000000-00000000-0a1b2c3d.tmp"
     left.write_text("what a person saved")
     await asyncio.sleep(0.01)  # The clock of a disk is coarse.
-    later = Vault(vault.root)
+    later = FolderVault(vault.root)
     await later.remove_leftovers("a")
     assert [path.name for path in (vault.root / "a").iterdir()] == ["x.md"]
 

@@ -4,13 +4,12 @@ import asyncio
 import math
 import time
 from collections.abc import Callable, Hashable, Mapping
-from pathlib import Path
 from typing import Literal
 
 from recollect.domain.paths import owner_folder
 from recollect.errors import DiskQuotaUsed, OverQuota
 from recollect.infra.metrics import Metrics
-from recollect.infra.vault_read import bytes_below
+from recollect.infra.vault import Vault
 from recollect.service.coordination import BackgroundLoop
 from recollect.setting_groups import QuotaSettings
 
@@ -144,12 +143,10 @@ class Quotas:
         if self._room.get(user, 0) <= 0 and len(self.unmeasured) < MOST_NAMES:
             self.unmeasured.add(user)
 
-    async def measure(self, vault: Path) -> None:
+    async def measure(self, vault: Vault) -> None:
         """Measure the files of users who may have no space left."""
         users, self.unmeasured = {*self.full, *self.unmeasured}, set()
-        used = await asyncio.to_thread(
-            lambda: {user: bytes_below(vault / owner_folder(*user)) for user in users}
-        )
+        used = {user: await vault.bytes_below(owner_folder(*user)) for user in users}
         next_at = self._clock() + MEASURE_SECONDS
         room = {user: self.disk_mb * _MEBIBYTE - size for user, size in used.items()}
         self.full = {user: next_at for user, left in room.items() if left < 0}
@@ -168,7 +165,7 @@ class Quotas:
 class DiskUse(BackgroundLoop):
     """Measures what users store, where there is a quota for it."""
 
-    def __init__(self, quotas: Quotas, vault: Path) -> None:
+    def __init__(self, quotas: Quotas, vault: Vault) -> None:
         self._quotas = quotas
         self._vault = vault
 

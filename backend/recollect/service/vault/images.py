@@ -31,9 +31,9 @@ from recollect.domain.model import Append, JsonObject, NewTurn, ThreadRef, Turn
 from recollect.domain.paths import owner_folder
 from recollect.errors import InvalidInput, NotFound
 from recollect.infra.addresses import Addresses
-from recollect.infra.image_files import ImageFiles
 from recollect.infra.journal.files import SqlTranscriptStore
 from recollect.infra.journal.threads import SqlThreadStore
+from recollect.infra.vault import Images as ImageStore
 from recollect.infra.vault import Vault
 from recollect.service.coordination import OwnerLocks
 from recollect.service.threads import add_turn, owned_thread
@@ -79,7 +79,7 @@ class Images:
 
     def __init__(
         self,
-        store: ImageFiles,
+        store: ImageStore,
         threads: SqlThreadStore,
         versions: SqlTranscriptStore,
         vault: Vault,

@@ -11,8 +11,7 @@ from recollect.domain.vault_file import EMPTY, FileStamp, Listing, loss_in_words
 from recollect.errors import Unavailable
 from recollect.infra.job_engine import JobEngine
 from recollect.infra.journal.files import SqlNoteStore
-from recollect.infra.vault import Vault
-from recollect.infra.watcher import VaultWatcher
+from recollect.infra.vault import Vault, Watcher
 from recollect.service.coordination import Clock
 from recollect.service.vault.notes import NoteFollower
 from recollect.service.vault.reader import EditReports, VaultReader
@@ -36,7 +35,7 @@ class VaultSweep:
         self,
         notes: SqlNoteStore,
         vault: Vault,
-        watcher: VaultWatcher,
+        watcher: Watcher,
         reports: EditReports,
         *,
         clock: Clock,

@@ -164,7 +164,7 @@ async def test_documents_of_claudes_projects_and_what_it_remembers_become_notes(
     report = await bring(home, made.zipped(files))
     assert (report["conversations"], report["notes"]) == (1, 5)
     assert report["left_out"] == {"users.json: no conversations": 1}
-    notes = home.app.vault.root / "default/users/ann/notes/claude"
+    notes = home.app.settings.vault_path / "default/users/ann/notes/claude"
     assert {str(path.relative_to(notes)): path.read_text() for path in notes.rglob("*.md")} == {
         "Garden/instructions.md": "Be short.",
         "Garden/plan.md": "# Plan",
@@ -253,7 +253,7 @@ async def test_notes_keep_their_bytes_and_names_and_are_never_rewritten(home: Ho
     report = await bring(home, made.zipped(files), "vault.zip")
     assert (report["formats"], report["notes"]) == (["Markdown"], 3)
     assert report["left_out"] == {"notes that are not UTF-8": 1, "notes of more than 1,000,000 bytes": 1}
-    notes = home.app.vault.root / "default/users/ann/notes"
+    notes = home.app.settings.vault_path / "default/users/ann/notes"
     assert (notes / "vault/Über uns.md").read_bytes() == files["vault/Über uns.md"]
     assert (notes / "vault/deep/er/Other note.markdown").read_bytes() == b"- a\n"
     assert (await bring(home, b"out", "../../../escape.md"))["notes"] == 1

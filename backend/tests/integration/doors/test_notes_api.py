@@ -26,7 +26,7 @@ async def test_a_note_stands_in_the_vault_as_it_was_brought_and_is_found(home: H
     answer = await bring(home)
     note = answer.json()
     assert (answer.status_code, note["text"]) == (201, TEXT)
-    assert (home.app.vault.root / note["path"]).read_bytes() == TEXT.encode()
+    assert (home.app.settings.vault_path / note["path"]).read_bytes() == TEXT.encode()
     assert await names(home) == [note["name"]]
 
     async def is_found() -> bool:
@@ -78,7 +78,7 @@ async def test_a_forgotten_note_is_gone_from_the_vault_the_list_and_every_search
     assert answer == {"name": note["name"], "deleted": True}
     assert await names(home) == [other["name"]]
     await home.drain()
-    assert not (home.app.vault.root / note["path"]).exists()
+    assert not (home.app.settings.vault_path / note["path"]).exists()
     assert await names(home) == [other["name"]]
     hits = (await home.client.post("/api/v1/memory/search", json=asked)).json()["hits"]
     assert [hit["path"] for hit in hits if hit["path"] == note["path"]] == []
@@ -105,7 +105,7 @@ async def test_a_note_that_is_edited_before_its_file_is_removed_is_kept(home: Ho
     note = (await bring(home)).json()
     await home.app.forgetting.forget_note("default", "ann", note["path"], "the digest of another text")
     await home.drain()
-    assert (home.app.vault.root / note["path"]).read_bytes() == TEXT.encode()
+    assert (home.app.settings.vault_path / note["path"]).read_bytes() == TEXT.encode()
 
 
 async def test_anothers_notes_are_not_there(home: Home) -> None:
@@ -120,4 +120,4 @@ async def test_anothers_notes_are_not_there(home: Home) -> None:
             await bob.post(NOTES, json={"user_id": "ann", "name": "n", "text": "t"}),
         ]
     assert [answer.status_code for answer in refused] == [404, 404, 403, 403, 403]
-    assert len(list(home.app.vault.root.rglob("notes/*.md"))) == 1
+    assert len(list(home.app.settings.vault_path.rglob("notes/*.md"))) == 1

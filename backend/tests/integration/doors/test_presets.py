@@ -75,7 +75,7 @@ class TestPresets:
         assert (await put(home, name)).status_code == 201
         await home.drain()
         assert (await home.client.get(preset_path(name))).json()["name"] == name
-        (file,) = (home.app.vault.root / "default" / "presets").iterdir()
+        (file,) = (home.app.settings.vault_path / "default" / "presets").iterdir()
         assert "Answer like a pirate." in file.read_text(encoding="utf-8")
 
     @pytest.mark.parametrize(
@@ -162,7 +162,7 @@ class TestPreferences:
 
 class TestTheVault:
     async def test_a_vault_that_is_away_delays_nothing_and_gets_it_when_it_is_back(self, home: Home) -> None:
-        root = home.app.vault.root
+        root = home.app.settings.vault_path
         root.rename(root.with_name("away"))
         assert (await put(home, "pirate")).status_code == 201
         assert (await home.client.get(preset_path("pirate"))).status_code == 200

@@ -66,7 +66,7 @@ async def fill(home: Home, user: str, size: int) -> Path:
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_bytes(b"x" * size)
     home.app.quotas.count_disk("default", user, MEBIBYTE)
-    await home.app.quotas.measure(home.app.settings.vault_path)
+    await home.app.quotas.measure(home.app.vault)
     return file
 
 
@@ -241,7 +241,7 @@ class TestDisk:
             body = {"session_id": "t1", "user_id": "ann", "messages": [message("x")]}
             assert (await home.client.post("/api/v1/memory/add", json=body)).status_code == 429
             file.unlink()
-            await home.app.quotas.measure(home.app.settings.vault_path)
+            await home.app.quotas.measure(home.app.vault)
             assert (await home.client.post("/api/v1/memory/add", json=body)).status_code == 202
 
     @pytest.mark.parametrize(

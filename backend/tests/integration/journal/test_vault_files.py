@@ -13,7 +13,7 @@ from recollect.domain.images import images_folder
 from recollect.domain.vault_file import NOT_FOLLOWED, UNREADABLE, Listing
 from recollect.errors import StorageUnavailable
 from recollect.infra.image_files import ImageFiles
-from recollect.infra.vault import Vault
+from recollect.infra.vault_folder import FolderVault
 from recollect.infra.vault_read import real_path
 
 ANN, BOB = "default/users/ann", "default/users/bob"
@@ -22,9 +22,9 @@ NOBODYS: frozenset[str] = frozenset()
 
 
 @pytest.fixture
-async def vault(tmp_path: Path) -> Vault:
+async def vault(tmp_path: Path) -> FolderVault:
     """With a note of Ann, one of Bob, and a file outside."""
-    vault = Vault(tmp_path / "vault")
+    vault = FolderVault(tmp_path / "vault")
     await vault.open(expected=False)
     put(vault, f"{ANN}/notes/own.md", "own")
     put(vault, f"{BOB}/notes/bobs.md", SECRET)
@@ -33,17 +33,17 @@ async def vault(tmp_path: Path) -> Vault:
     return vault
 
 
-def put(vault: Vault, path: str, text: str) -> None:
+def put(vault: FolderVault, path: str, text: str) -> None:
     (vault.root / path).parent.mkdir(parents=True, exist_ok=True)
     (vault.root / path).write_text(text)
 
 
-def link(vault: Vault, path: str, target: str) -> None:
+def link(vault: FolderVault, path: str, target: str) -> None:
     (vault.root / path).parent.mkdir(parents=True, exist_ok=True)
     (vault.root / path).symlink_to(target)
 
 
-async def listed(vault: Vault, folder: str = "") -> Listing:
+async def listed(vault: FolderVault, folder: str = "") -> Listing:
     return Listing.of(await vault.stamps(folder))
 
 
@@ -59,7 +59,7 @@ OUT = [
 
 @pytest.mark.parametrize(("path", "target"), OUT)
 async def test_a_link_out_of_its_owners_folder_is_neither_read_nor_listed(
-    vault: Vault, path: str, target: str
+    vault: FolderVault, path: str, target: str
 ) -> None:
     link(vault, path, target)
     assert (vault.root / path).read_text() == SECRET
@@ -70,7 +70,9 @@ async def test_a_link_out_of_its_owners_folder_is_neither_read_nor_listed(
 
 
 @pytest.mark.parametrize("target", ["../../bob/notes", "../../../../../outside", "../../bob"])
-async def test_a_folder_linked_from_elsewhere_is_neither_read_nor_listed(vault: Vault, target: str) -> None:
+async def test_a_folder_linked_from_elsewhere_is_neither_read_nor_listed(
+    vault: FolderVault, target: str
+) -> None:
     link(vault, f"{ANN}/notes/there", target)
     for name in ("bobs.md", "secret.md", "notes/bobs.md"):
         assert await vault.look(f"{ANN}/notes/there/{name}") is None
@@ -81,13 +83,15 @@ async def test_a_folder_linked_from_elsewhere_is_neither_read_nor_listed(vault: 
 
 
 @pytest.mark.parametrize("path", ["default/users/eve", "default/users/eve/notes"])
-async def test_an_owners_folder_that_is_a_link_to_anothers_shows_nothing(vault: Vault, path: str) -> None:
+async def test_an_owners_folder_that_is_a_link_to_anothers_shows_nothing(
+    vault: FolderVault, path: str
+) -> None:
     link(vault, path, "bob" if path.endswith("eve") else "../bob/notes")
     assert await vault.look("default/users/eve/notes/bobs.md") is None
     assert not [name for name in (await listed(vault)).stamps if "eve" in name]
 
 
-async def test_links_within_an_owners_folder_are_followed(vault: Vault) -> None:
+async def test_links_within_an_owners_folder_are_followed(vault: FolderVault) -> None:
     put(vault, f"{ANN}/clippings/a.md", "clipped")
     link(vault, f"{ANN}/notes/clippings", "../clippings")
     link(vault, f"{ANN}/notes/one.md", "../clippings/a.md")
@@ -98,7 +102,7 @@ async def test_links_within_an_owners_folder_are_followed(vault: Vault) -> None:
         assert path in (await listed(vault)).stamps
 
 
-async def test_a_walk_over_links_that_lead_in_a_circle_ends(vault: Vault) -> None:
+async def test_a_walk_over_links_that_lead_in_a_circle_ends(vault: FolderVault) -> None:
     put(vault, f"{ANN}/a/in_a.md", "x")
     put(vault, f"{ANN}/b/in_b.md", "x")
     for path, target in (("notes/up", ".."), ("a/b", "../b"), ("b/a", "../a"), ("a/self", "../a")):
@@ -116,7 +120,7 @@ async def test_a_walk_over_links_that_lead_in_a_circle_ends(vault: Vault) -> Non
 
 
 async def test_a_link_that_is_put_in_the_way_in_the_very_moment_of_reading_leads_nowhere(
-    vault: Vault, monkeypatch: pytest.MonkeyPatch
+    vault: FolderVault, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     put(vault, f"{ANN}/clippings/bobs.md", "own")
     link(vault, f"{ANN}/notes/there", "../clippings")
@@ -131,7 +135,7 @@ async def test_a_link_that_is_put_in_the_way_in_the_very_moment_of_reading_leads
     assert await vault.look(f"{ANN}/notes/there/bobs.md") is None
 
 
-async def test_a_file_that_is_a_link_is_replaced_and_not_what_it_leads_to(vault: Vault) -> None:
+async def test_a_file_that_is_a_link_is_replaced_and_not_what_it_leads_to(vault: FolderVault) -> None:
     path = f"{ANN}/threads/t1/0001.md"
     link(vault, path, "../../../bob/notes/bobs.md")
     assert await vault.write(path, "ours", NOBODYS) is None
@@ -139,7 +143,7 @@ async def test_a_file_that_is_a_link_is_replaced_and_not_what_it_leads_to(vault:
     assert await vault.read(f"{BOB}/notes/bobs.md") == SECRET
 
 
-async def test_nothing_is_written_or_removed_through_a_link_to_another_owner(vault: Vault) -> None:
+async def test_nothing_is_written_or_removed_through_a_link_to_another_owner(vault: FolderVault) -> None:
     link(vault, f"{ANN}/threads", "../bob/notes")
     for change in (
         vault.write(f"{ANN}/threads/t1/0001.md", "ours", NOBODYS),
@@ -152,7 +156,9 @@ async def test_nothing_is_written_or_removed_through_a_link_to_another_owner(vau
 
 
 @pytest.fixture(params=["pipe", "socket", "folder"])
-def no_file(request: pytest.FixtureRequest, vault: Vault, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+def no_file(
+    request: pytest.FixtureRequest, vault: FolderVault, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[str]:
     """What goes by a note's name and is none."""
     path = vault.root / ANN / "notes" / "x.md"
     with socket.socket(socket.AF_UNIX) as listener:
@@ -166,13 +172,13 @@ def no_file(request: pytest.FixtureRequest, vault: Vault, monkeypatch: pytest.Mo
         yield f"{ANN}/notes/x.md"
 
 
-async def test_what_is_no_file_is_not_waited_for_and_is_no_note(vault: Vault, no_file: str) -> None:
+async def test_what_is_no_file_is_not_waited_for_and_is_no_note(vault: FolderVault, no_file: str) -> None:
     async with asyncio.timeout(30):
         assert (await vault.look(no_file), await vault.read(no_file)) == (None, None)
         assert no_file not in await vault.stamps()
 
 
-async def test_neither_a_leftover_nor_an_image_that_is_a_pipe_is_waited_for(vault: Vault) -> None:
+async def test_neither_a_leftover_nor_an_image_that_is_a_pipe_is_waited_for(vault: FolderVault) -> None:
     """Each would keep a thread for good: this process must end, so a writer opens the pipe in the end."""
     leftover = vault.root / ANN / "notes" / "own.md.00000000-11111111-22222222.tmp"
     name = f"{'0' * 32}.png"
@@ -189,7 +195,7 @@ async def test_neither_a_leftover_nor_an_image_that_is_a_pipe_is_waited_for(vaul
         assert (done, await task) == ({task}, None)
 
 
-async def test_a_link_to_itself_is_there_and_the_error_says_that_it_was_read(vault: Vault) -> None:
+async def test_a_link_to_itself_is_there_and_the_error_says_that_it_was_read(vault: FolderVault) -> None:
     link(vault, f"{ANN}/notes/self.md", "self.md")
     with pytest.raises(StorageUnavailable, match="cannot be read: Too many levels"):
         await vault.look(f"{ANN}/notes/self.md")
@@ -199,7 +205,7 @@ async def test_a_link_to_itself_is_there_and_the_error_says_that_it_was_read(vau
 
 
 async def test_a_folder_that_cannot_be_read_hides_no_other_and_what_is_in_it_is_not_gone(
-    vault: Vault, monkeypatch: pytest.MonkeyPatch
+    vault: FolderVault, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     put(vault, f"{ANN}/notes/locked/x.md", "x")
     scan = os.scandir
@@ -218,14 +224,14 @@ async def test_a_folder_that_cannot_be_read_hides_no_other_and_what_is_in_it_is_
     assert await vault.list_files(f"{ANN}/notes") == [f"{ANN}/notes/own.md"]
 
 
-async def test_a_link_to_an_image_elsewhere_is_nothing_to_tell_of(vault: Vault) -> None:
+async def test_a_link_to_an_image_elsewhere_is_nothing_to_tell_of(vault: FolderVault) -> None:
     link(vault, f"{ANN}/notes/photo.png", "../../../../../outside/secret.md")
     assert NOT_FOLLOWED not in (await vault.stamps()).values()
 
 
 @pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-16-be", "utf-32"])
 async def test_a_note_is_read_in_the_encoding_that_its_byte_order_mark_names(
-    vault: Vault, encoding: str
+    vault: FolderVault, encoding: str
 ) -> None:
     mark = "" if encoding in ("utf-16", "utf-32") else "\ufeff"
     (vault.root / ANN / "notes" / "own.md").write_bytes(f"{mark}Käse 你好 🧀\n".encode(encoding))
@@ -234,7 +240,7 @@ async def test_a_note_is_read_in_the_encoding_that_its_byte_order_mark_names(
     assert (found.text, found.is_whole) == ("Käse 你好 🧀\n", True)
 
 
-async def test_a_transcript_is_utf_8_whatever_mark_it_begins_with(vault: Vault) -> None:
+async def test_a_transcript_is_utf_8_whatever_mark_it_begins_with(vault: FolderVault) -> None:
     put(vault, f"{ANN}/threads/t1/0001.md", "")
     (vault.root / ANN / "threads" / "t1" / "0001.md").write_bytes("words".encode("utf-16"))
     found = await vault.look(f"{ANN}/threads/t1/0001.md")

@@ -17,7 +17,7 @@ SEEN_SECONDS = 2.0
 
 
 def files_of(app: App) -> list[Path]:
-    return sorted(app.vault.root.rglob("*.md"))
+    return sorted(app.settings.vault_path.rglob("*.md"))
 
 
 async def talk(home: Home, threads: int) -> None:

@@ -16,7 +16,7 @@ from recollect.domain.model import JsonObject, ThreadRef
 from recollect.domain.strategy import Cause, strategies_of
 from recollect.errors import ModelUnavailable
 from recollect.infra.journal.entries import SqlEntryStore
-from recollect.infra.vault import Vault
+from recollect.infra.vault_folder import FolderVault
 from recollect.service.coordination import Clock, OwnerLocks
 from recollect.service.models.background import Answer
 from recollect.service.remember.extract import PromptTexts, shipped_prompt
@@ -142,7 +142,7 @@ class Page:
             self.store,
             OwnerLocks(),
             lambda: self.now,
-            PromptTexts(Vault(home / "vault")),
+            PromptTexts(FolderVault(home / "vault")),
             self.model,  # type: ignore[arg-type]
         )
 

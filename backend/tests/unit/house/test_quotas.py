@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from recollect.errors import OverQuota
 from recollect.infra.metrics import Metrics
+from recollect.infra.vault_folder import FolderVault
 from recollect.service.access import quotas as module
 from recollect.service.access.quotas import MOST_NAMES, Buckets, DiskUse, Quotas
 from recollect.setting_groups import DEFAULTS, QuotaSettings
@@ -117,7 +118,7 @@ async def test_files_are_measured_only_where_what_was_sent_may_have_filled_the_s
     quotas = made(clock, user_disk_mb=1)
     quotas.count_disk("default", "ann", 10)
     assert quotas.unmeasured == {("default", "ann")}
-    await quotas.measure(tmp_path)
+    await quotas.measure(FolderVault(tmp_path))
     for _ in range(100):
         quotas.count_disk("default", "ann", 2_000)
     assert quotas.unmeasured == set()
@@ -133,7 +134,7 @@ async def test_what_users_store_is_measured_while_the_server_runs(
     file = tmp_path / "default/users/ann/notes/long.md"
     file.parent.mkdir(parents=True)
     file.write_bytes(b"x" * 1_100_000)
-    measuring = DiskUse(quotas, tmp_path)
+    measuring = DiskUse(quotas, FolderVault(tmp_path))
     measuring.start("measuring")
     quotas.count_disk("default", "ann", 1_000)
     await eventually(lambda: ("default", "ann") in quotas.full)
