@@ -297,20 +297,35 @@ def metric_types() -> dict[str, str]:
     return {f"{each.name}_total" if each.type == "counter" else each.name: each.type for each in families}
 
 
-def test_the_dashboard_asks_for_no_metric_that_is_not_exposed() -> None:
-    series = {
+def exposed_series() -> set[str]:
+    """What can be asked for: a histogram's parts, and any other metric by its name."""
+    return {
         f"{name}{suffix}"
         for name, kind in metric_types().items()
         for suffix in (("_bucket", "_count", "_sum") if kind == "histogram" else ("",))
     }
+
+
+def test_the_dashboard_asks_for_no_metric_that_is_not_exposed() -> None:
     queries = [
         target["expr"]
         for panel in json.loads(read("docs/grafana.json"))["panels"]
         for target in panel["targets"]
     ]
-    named = [re.findall(r"\brecollect_\w+", query) for query in queries]
+    named = [metrics_in(query) for query in queries]
     assert all(named), "every query asks for something"
-    assert {metric for each in named for metric in each} - series == set()
+    assert set().union(*named) - exposed_series() == set()
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if page.name != "CHANGELOG.md"], ids=name_of)
+def test_a_page_names_no_metric_that_is_not_exposed(page: Path) -> None:
+    """The changelog also names what was renamed."""
+    named = metrics_in(page.read_text(encoding="utf-8"))
+    assert named - exposed_series() - metric_types().keys() == set()
+
+
+def metrics_in(text: str) -> set[str]:
+    return set(re.findall(r"\brecollect_\w+", text))
 
 
 def test_every_fail_point_stands_in_its_page_in_order_and_no_other() -> None:
