@@ -12,7 +12,7 @@ JOURNAL_TESTS := cell_store chat_store coverage_store entry_store forgetting_sto
 	journal_builder preset_store thread_forgetting thread_store transcript_store
 
 .DEFAULT_GOAL := help
-.PHONY: help serve test test-all test-postgres integration stress long lint format bench clients wheel openapi screenshots installed installed-dev
+.PHONY: help serve test test-all test-cluster integration stress long lint format bench clients wheel openapi screenshots installed installed-dev
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -27,8 +27,9 @@ test: installed-dev ## the quick suite: ten minutes on two cores
 test-all: installed-dev ## every test but the long ones: about 21 minutes
 	cd backend && $(BIN)/pytest $(IN_PARALLEL) tests
 
-test-postgres: installed-dev ## the journal's stores on a PostgreSQL 15 of their own, where Debian's is installed
-	cd backend && $(BIN)/pytest --journal=postgres $(JOURNAL_TESTS:%=tests/contract/test_%.py)
+test-cluster: installed-dev ## the journal on a PostgreSQL of its own, which is killed: Debian's package postgresql
+	cd backend && CI=true $(BIN)/pytest tests/integration/journal/test_postgres.py tests/stress/test_kills_on_postgres.py
+	cd backend && CI=true $(BIN)/pytest --journal=postgres $(JOURNAL_TESTS:%=tests/contract/test_%.py)
 
 integration: installed-dev ## the tests that run against real files, databases and processes
 	cd backend && $(BIN)/pytest tests/integration tests/contract

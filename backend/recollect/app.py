@@ -284,9 +284,10 @@ class App(Assembly):
 
     async def _refuse_orphaned_vault(self) -> None:
         """A vault whose journal is gone must not be written over: threads would begin again with the same names."""
-        if not self.settings.journal_path.exists() and await self.vault.holds_transcripts():
+        connector = self.database.connector
+        if not await connector.exists() and await self.vault.holds_transcripts():
             raise HomeUnusable(
-                f"the vault {self.vault.place} holds conversations, and the journal {self.settings.journal_path} is "
+                f"the vault {self.vault.place} holds conversations, and the journal {connector.name} is "
                 "missing. Run 'recollect rebuild' to bring it back from the vault."
             )
 

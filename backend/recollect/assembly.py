@@ -23,7 +23,7 @@ from recollect.infra.job_engine import JobEngine
 from recollect.infra.journal.cells import SqlCellStore, SqlCellTexts, SqlModelAnswers
 from recollect.infra.journal.chats import SqlChatStore
 from recollect.infra.journal.coverage import SqlCoverage
-from recollect.infra.journal.database import Database
+from recollect.infra.journal.database import Database, journal_connector
 from recollect.infra.journal.entries import SqlEntryStore
 from recollect.infra.journal.entry_files import SqlEntryFileStore, SqlSkillFiles
 from recollect.infra.journal.files import SqlNoteStore, SqlTranscriptStore
@@ -34,7 +34,6 @@ from recollect.infra.journal.index import SqlIndexLedger
 from recollect.infra.journal.jobs import Schedule, SqlJobStore
 from recollect.infra.journal.keys import SqlKeyStore
 from recollect.infra.journal.people import SqlPresetStore
-from recollect.infra.journal.sqlite import SqliteConnector
 from recollect.infra.journal.threads import SqlThreadStore
 from recollect.infra.ledger import LEDGER, Ledger
 from recollect.infra.metrics import Metrics
@@ -126,11 +125,7 @@ class Assembly:
         self.clock = clock
         self.fail_points = FailPoints(settings.fail_point)
         self.lock = HomeLock(settings.home)
-        self.database = Database(
-            SqliteConnector(
-                settings.journal_path, synchronous=settings.synchronous, fail_points=self.fail_points
-            )
-        )
+        self.database = Database(journal_connector(settings, self.fail_points))
         self.jobs = JobEngine(
             SqlJobStore(self.database),
             clock=clock,

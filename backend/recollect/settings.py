@@ -80,7 +80,15 @@ class Settings(BaseSettings):
     user_jwt_secret: SecretStr | None = Field(None, description="Secret that signs X-OpenWebUI-User-Jwt.")
     mask_secrets: bool = Field(True, description="Mask secrets in memories and for remote model servers.")
     database_url: str | None = Field(
-        None, description="Where the journal is: sqlite:///<path>; unset: journal.db in the home."
+        None,
+        repr=False,
+        description="Where the journal is: sqlite:///<path> or postgresql://…; unset: journal.db in the home.",
+    )
+    database_wait_seconds: float = Field(
+        20,
+        ge=0,
+        le=600,
+        description="How long a request waits for PostgreSQL to come back, and a start for it to be there.",
     )
     synchronous: Literal["FULL", "NORMAL"] = Field(
         "FULL", description="FULL survives a power cut; NORMAL may lose the last moments."
@@ -144,13 +152,23 @@ class Settings(BaseSettings):
         return init_settings, env_settings, InitSettingsSource(settings_cls, toml)
 
     @property
+    def postgres_url(self) -> str | None:
+        """The address of the journal in PostgreSQL; None where it is a file."""
+        url = self.database_url or ""
+        return url if url.startswith(("postgresql://", "postgres://")) else None
+
+    @property
     def journal_path(self) -> Path:
+        """The journal's file. Raises HomeUnusable where it is none."""
         if self.database_url is None:
             return self.home / "journal.db"
         scheme, separator, path = self.database_url.partition(":///")
         if scheme != "sqlite" or not separator or not path:
+            named = self.database_url.partition("://")[0] if "://" in self.database_url else "no address"
             raise HomeUnusable(
-                f"RECOLLECT_DATABASE_URL is {self.database_url!r}; only sqlite:///<path> is supported so far"
+                f"RECOLLECT_DATABASE_URL begins with {named}; here it must be sqlite:///<path> or postgresql://…"
+                if self.postgres_url is None
+                else "RECOLLECT_DATABASE_URL names PostgreSQL, and this needs a journal in a file"
             )
         return Path(path)
 

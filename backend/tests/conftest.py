@@ -21,8 +21,9 @@ import pytest
 
 from recollect.infra.journal import connection
 from recollect.settings import PACKAGED_MODEL
-from tests import cache_figures
+from tests import cache_figures, postgres
 from tests.cache_figures import REMARK, table
+from tests.contract import journals
 from tests.contract.journals import Journal
 from tests.persons_vault import PersonsVault, new_vault
 from tests.remembering import MortalModel
@@ -98,11 +99,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     hypothesis.settings.load_profile("quick" if config.getoption("quick") else "all")
+    config.add_cleanup(postgres.end_clusters)
     if config.getoption("journal") == "postgres":
-        from tests.contract import journals, postgres
-
-        config.add_cleanup(postgres.start())
-        journals.CONNECTOR = postgres.PostgresConnector
+        journals.CONNECTOR = postgres.journal_of
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

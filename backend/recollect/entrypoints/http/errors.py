@@ -76,7 +76,7 @@ async def render_known(_request: Request, error: Exception) -> JSONResponse:
 
 def headers_of(error: errors.RecollectError) -> dict[str, str]:
     """Headers of an error: WWW-Authenticate, Retry-After or none."""
-    waits = errors.RateLimited | errors.TooMuchQueued | errors.OverQuota
+    waits = errors.Unavailable | errors.TooMuchQueued | errors.OverQuota
     if isinstance(error, waits) and error.retry_after is not None:
         return {"Retry-After": str(math.ceil(error.retry_after))}
     return {"WWW-Authenticate": "Bearer"} if status_of(error) == 401 else {}

@@ -304,7 +304,8 @@ def exposed_file(settings: Settings) -> Path | None:
     if not file.is_file() or not file.stat().st_mode & 0o004:
         return None
     text = file.read_text(encoding="utf-8")
-    return file if any(secret in text for secret in _secrets(settings.model_dump())) else None
+    secrets = [*_secrets(settings.model_dump()), settings.postgres_url or ""]
+    return file if any(secret in text for secret in secrets if secret) else None
 
 
 def _secrets(value: Any) -> Iterator[str]:

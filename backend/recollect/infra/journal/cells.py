@@ -74,7 +74,7 @@ WHERE c.thread_pk = {THREAD_PK} AND c.memcell_id IN (SELECT value FROM json_each
 RECEIPTS_OF_TURNS = """
 SELECT h.user_id, h.thread_id, t.position, r.detail_json FROM json_each(?) j
 JOIN threads h ON h.space = ? AND h.user_id = json_extract(j.value, '$[0]') AND h.thread_id = json_extract(j.value, '$[1]')
-JOIN turns t ON t.thread_pk = h.pk AND t.position = json_extract(j.value, '$[2]')
+JOIN turns t ON t.thread_pk = h.pk AND t.position = CAST(json_extract(j.value, '$[2]') AS BIGINT)
 JOIN receipts r ON r.turn_pk = t.pk AND r.stage = ?"""
 
 

@@ -44,7 +44,7 @@ _HELD = {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}
 _DAMAGED = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
 
 
-def translated(error: sqlite3.Error) -> Exception:
+def translated(error: Exception) -> Exception:
     """What an operator can mend, in words; what is our own mistake, as it is."""
     code = getattr(error, "sqlite_errorcode", 0) & 0xFF
     if code in _DISK:

@@ -1,8 +1,9 @@
 """The seam between the journal and its database: a connection runs SQL in a transaction, and rows come back.
 
-SQL above it is written once, in what SQLite and PostgreSQL both know. Parameters are `?` or `:name`. Whoever connects
-another database gives it the functions of SQLite that are used: json_each, json_extract, json_array, json_array_length,
-json_group_array, instr, casefold, and min and max of two numbers; `INDEXED BY` is a hint. `make test-postgres` tries it.
+SQL above it is written once, in what SQLite and PostgreSQL both know. Parameters are `?` or `:name`; one of which only
+`IS NULL` is asked is `:name`. Functions of SQLite that are used, and PostgreSQL is given: json_each, json_extract,
+json_array, json_array_length, json_group_array, instr, casefold, and min and max of two numbers. What comes out of JSON
+is text: `CAST(… AS BIGINT)` where it is a number. `INDEXED BY` is a hint. `make test-cluster` tries it.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -49,9 +50,18 @@ Operation = Callable[[Connection], T]
 class Connector(Protocol):
     """Runs operations on a database: one transaction each."""
 
-    groups: int
-    """How many transactions were committed; operations that arrive together share one."""
-    operations: int
+    name: str
+    """Where the database is, for messages: without a password."""
+
+    @property
+    def groups(self) -> int:
+        """How many transactions were committed; operations that arrive together share one."""
+
+    @property
+    def operations(self) -> int: ...
+
+    async def exists(self) -> bool:
+        """Whether there is a journal already; asked before `open`, which makes one."""
 
     async def open(self) -> None:
         """Connect, and bring the schema up to date."""

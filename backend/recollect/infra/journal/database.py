@@ -4,7 +4,11 @@ from collections.abc import Callable, Coroutine, Iterable, Sequence
 from functools import wraps
 from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
 
+from recollect.errors import HomeUnusable
+from recollect.failpoints import FailPoints
 from recollect.infra.journal.connector import Connection, Connector, Parameters, Row
+from recollect.infra.journal.sqlite import SqliteConnector
+from recollect.settings import Settings
 
 T = TypeVar("T")
 P = ParamSpec("P")
@@ -67,3 +71,23 @@ def read_transaction(method: Method[Store, P, T]) -> AsyncMethod[Store, P, T]:
         return await store._database.query(lambda connection: method(store, connection, *args, **kwargs))  # noqa: SLF001
 
     return run
+
+
+def journal_connector(settings: Settings, fail_points: FailPoints | None = None) -> Connector:
+    """To the database that the settings name."""
+    if settings.postgres_url is None:
+        return SqliteConnector(
+            settings.journal_path, synchronous=settings.synchronous, fail_points=fail_points
+        )
+    try:
+        from recollect.infra.journal.postgres import PostgresConnector
+    except ImportError as error:
+        raise HomeUnusable(
+            "RECOLLECT_DATABASE_URL names PostgreSQL, whose driver is not installed: pip install 'recollect[postgres]'"
+        ) from error
+    return PostgresConnector(
+        settings.postgres_url,
+        durable=settings.synchronous == "FULL",
+        wait_seconds=settings.database_wait_seconds,
+        fail_points=fail_points,
+    )

@@ -66,7 +66,7 @@ WHERE e.space = ? AND e.owner || '' = ? AND e.entry_id IN (SELECT value FROM jso
 CITING = f"""
 {SELECT_ENTRIES} WHERE e.pk IN (
     SELECT entry_pk FROM entry_sources
-    WHERE thread_pk = (SELECT pk FROM threads WHERE {IS_NAMED_THREAD}) AND (:turns IS NULL OR turn IN (SELECT value FROM json_each(:turns)))
+    WHERE thread_pk = (SELECT pk FROM threads WHERE {IS_NAMED_THREAD}) AND (:turns IS NULL OR turn IN (SELECT CAST(value AS BIGINT) FROM json_each(:turns)))
 ) ORDER BY e.pk"""
 
 DROP_DEAD = f"""
@@ -75,7 +75,7 @@ AND NOT EXISTS (SELECT 1 FROM json_each(payload_json, '$.{STRATEGIES_OF}')
     WHERE value NOT IN (SELECT value FROM json_each(?)))"""
 DELETIONS = """
 SELECT entry_id, kind, cell, turn_ids_json, statement, said FROM buried_entries
-WHERE space = ? AND owner = ? AND (? IS NULL OR cell = ?) ORDER BY entry_id"""
+WHERE space = ? AND owner = ? AND (CAST(? AS TEXT) IS NULL OR cell = ?) ORDER BY entry_id"""
 
 NAMED = """
 SELECT w.value AS entry_id, e.pk IS NOT NULL AS is_there, b.entry_id IS NOT NULL AS is_deleted FROM json_each(?) w
@@ -193,8 +193,8 @@ class SqlEntryStore(QueueingStore):
         """How many of these happened in each stretch of time, whose end is not part of it."""
         sql = f"""
         SELECT (SELECT count(*) FROM entries e WHERE {_of(owner, kinds)}
-            AND e.when_ms >= json_extract(stretch.value, '$[0]')
-            AND e.when_ms < json_extract(stretch.value, '$[1]')) AS entries
+            AND e.when_ms >= CAST(json_extract(stretch.value, '$[0]') AS BIGINT)
+            AND e.when_ms < CAST(json_extract(stretch.value, '$[1]') AS BIGINT)) AS entries
         FROM json_each(:stretches) stretch ORDER BY stretch.key"""
         bound = {**_bound(space, owner, kinds), "stretches": json.dumps(stretches)}
         return [row["entries"] for row in await self._database.read(sql, bound)]
@@ -314,7 +314,7 @@ WHERE e.space = :space AND e.entry_id IN (SELECT value FROM json_each(:ids))"""
 FORGET_VERSIONS = """
 DELETE FROM entry_history WHERE pk IN (
     SELECT version_pk FROM version_sources
-    WHERE source = :folder AND (:turns IS NULL OR turn IN (SELECT value FROM json_each(:turns))))"""
+    WHERE source = :folder AND (:turns IS NULL OR turn IN (SELECT CAST(value AS BIGINT) FROM json_each(:turns))))"""
 
 NOTHING_LAPSES = """
 DELETE FROM jobs WHERE owner = :owner AND dedupe = 'lapses' AND state != 'running' AND NOT EXISTS (

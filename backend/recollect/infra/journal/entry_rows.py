@@ -52,7 +52,7 @@ INSERT INTO entries (space, entry_id, owner, {", ".join(_CHANGING)})
 VALUES (:space, :entry_id, :owner, {", ".join(f":{name}" for name in _CHANGING)}) RETURNING pk"""
 
 ASKING = f"""
-UPDATE turns SET asks = CASE WHEN position IN (SELECT value FROM json_each(?)) THEN 1 ELSE 0 END WHERE pk IN (
+UPDATE turns SET asks = CASE WHEN position IN (SELECT CAST(value AS BIGINT) FROM json_each(?)) THEN 1 ELSE 0 END WHERE pk IN (
     SELECT mt.turn_pk FROM memcell m JOIN memcell_turns mt ON mt.memcell_pk = m.pk
     WHERE m.thread_pk = {THREAD_PK} AND m.memcell_id = ?)"""
 

@@ -84,7 +84,7 @@ FORGET_ANSWERS = f"DELETE FROM model_answers WHERE thread_pk = {THREAD_PK}"
 
 CELLS = """
 SELECT pk, memcell_id FROM memcell WHERE pk IN (
-    SELECT memcell_pk FROM memcell_turns WHERE turn_pk IN (SELECT value FROM json_each(?)))"""
+    SELECT memcell_pk FROM memcell_turns WHERE turn_pk IN (SELECT CAST(value AS BIGINT) FROM json_each(?)))"""
 
 CELL_TURNS = """
 SELECT t.position, t.message_id FROM memcell_turns m JOIN turns t ON t.pk = m.turn_pk
@@ -125,7 +125,7 @@ def forget_some(
     pks = json.dumps([row["turn_pk"] for row in rows])
     cells = connection.all(CELLS, (pks,))
     moved = _pass_on_parents(connection, pk, turns)
-    connection.run("DELETE FROM turns WHERE pk IN (SELECT value FROM json_each(?))", (pks,))
+    connection.run("DELETE FROM turns WHERE pk IN (SELECT CAST(value AS BIGINT) FROM json_each(?))", (pks,))
     connection.run(FORGET_ANSWERS, ref)
     kept = [(ref, name) for cell_pk, name in cells if _shrink(connection, cell_pk)]
     connection.run(COUNT, {"count": len(rows), "pk": pk})

@@ -48,7 +48,7 @@ WHERE state = 'queued' AND kind = ? AND {FIRST_IN_LANE} ORDER BY run_at LIMIT 1"
 # With those before them in their lanes, which would keep them waiting; what failed has its own patience.
 HASTEN = """
 UPDATE jobs SET run_at = :now WHERE state = 'queued' AND error IS NULL AND run_at > :now AND EXISTS (
-    SELECT 1 FROM json_each(:ids) w JOIN jobs m ON m.pk = w.value WHERE m.lane = jobs.lane AND jobs.pk <= m.pk
+    SELECT 1 FROM json_each(:ids) w JOIN jobs m ON m.pk = CAST(w.value AS BIGINT) WHERE m.lane = jobs.lane AND jobs.pk <= m.pk
 )"""
 
 

@@ -275,7 +275,7 @@ WHERE m.subject = s.value AND (:parts IS NULL OR m.part IN (SELECT value FROM js
 
 LATE = """
 SELECT DISTINCT p.thread_pk FROM prompts p JOIN turns t ON t.pk = p.turn_pk
-WHERE p.thread_pk IN (SELECT value FROM json_each(:threads)) AND t.accepted <= :at"""
+WHERE p.thread_pk IN (SELECT CAST(value AS BIGINT) FROM json_each(:threads)) AND t.accepted <= :at"""
 
 
 def end_quoting_epochs(

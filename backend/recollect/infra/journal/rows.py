@@ -151,7 +151,7 @@ def put_receipt(
     It takes the place of what was told of that stage before.
     """
     if about is None:
-        subject, found = "thread", "threads WHERE pk = ? AND ? IS NULL"
+        subject, found = "thread", "threads WHERE pk = ? AND CAST(? AS TEXT) IS NULL"
     elif isinstance(about, int):
         subject, found = "turn", "turns WHERE thread_pk = ? AND position = ?"
     else:

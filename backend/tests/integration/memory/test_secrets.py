@@ -180,7 +180,9 @@ async def test_no_memory_holds_a_secret_and_the_transcript_does(
         told = states(await remember(home, "t1", messages, user_id="ann"))
         made = " ".join(await texts(home, "facts", "episodes", "profile"))
         await home.drain()
-        holding = [path.parts[-2] for path in home.app.settings.vault_path.rglob("*.md") if AWS in path.read_text()]
+        holding = [
+            path.parts[-2] for path in home.app.settings.vault_path.rglob("*.md") if AWS in path.read_text()
+        ]
     assert (MASK in made, AWS in made) == (masks, not masks)
     assert ("t1" in holding, "facts" in holding) == (True, not masks)
     assert told["facts"]["detail"].get("secrets_masked") == (3 if masks else None)

@@ -216,8 +216,18 @@ def test_a_sqlite_address_says_where_the_journal_is(tmp_path: Path) -> None:
     assert settings.journal_path == tmp_path / "other.db"
 
 
+def test_an_address_of_postgresql_is_no_file_and_is_not_shown_with_its_password(tmp_path: Path) -> None:
+    url = "postgresql://ann:hunter2@db/x"
+    settings = Settings(home=tmp_path, database_url=url)
+    assert settings.postgres_url == url
+    assert "hunter2" not in repr(settings)
+    with pytest.raises(HomeUnusable, match="needs a journal in a file") as refused:
+        _ = settings.journal_path
+    assert "hunter2" not in refused.value.message
+
+
 @pytest.mark.parametrize(
-    "url", ["postgresql://localhost/x", "mysql:///x", "sqlite://", "sqlite:///", "journal.db", ""]
+    "url", ["mysql://ann:hunter2@db/x", "mysql:///x", "sqlite://", "sqlite:///", "journal.db", ""]
 )
 def test_any_other_database_is_refused(tmp_path: Path, url: str) -> None:
     settings = Settings(home=tmp_path, database_url=url)

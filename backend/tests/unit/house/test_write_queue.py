@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from recollect.infra.journal.sqlite import GROUP_LIMIT, Pending, WriteQueue
+from recollect.infra.journal.group_commit import GROUP_LIMIT, Pending, WriteQueue
 
 
 @pytest.fixture
