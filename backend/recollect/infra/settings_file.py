@@ -44,6 +44,30 @@ def with_values(text: str, table: str, values: Mapping[str, str | None]) -> str:
     return changed
 
 
+@in_thread("written", "the settings file")
+def write_first_setting(path: Path, name: str, value: str | None) -> None:
+    """Set a text outside all tables, or take it out. Raises Conflict as above."""
+    target = path.resolve()
+    text = target.read_bytes().decode("utf-8", "surrogateescape") if target.is_file() else ""
+    before = tomllib.loads(text)
+    lines = text.split("\n")
+    first_table = next((at for at, line in enumerate(lines) if line.lstrip().startswith("[")), len(lines))
+    kept = [line for at, line in enumerate(lines) if at >= first_table or line.split("=")[0].strip() != name]
+    changed = "\n".join(kept if value is None else [f"{name} = {_quoted(value)}", *kept])
+    wanted = {key: old for key, old in before.items() if key != name} | (
+        {} if value is None else {name: value}
+    )
+    try:
+        is_right = tomllib.loads(changed) == wanted
+    except tomllib.TOMLDecodeError:
+        is_right = False
+    if not is_right:
+        raise Conflict(
+            f"recollect.toml can't be changed safely as it is written: change {name} there by hand"
+        )
+    _replace(target, changed.encode("utf-8", "surrogateescape"))
+
+
 def _changed(text: str, table: str, values: Mapping[str, str | None]) -> str:
     lines = text.split("\n")
     header = next((at for at, line in enumerate(lines) if line.split("#")[0].strip() == f"[{table}]"), None)

@@ -15,7 +15,7 @@ from recollect.infra.backends.client import HttpBackend
 from recollect.infra.backends.configured import AnyBackend, Backend, Backends
 from recollect.infra.backends.local_model import LocalModel
 from recollect.infra.job_engine import JobEngine
-from recollect.infra.journal.connection import copy_journal
+from recollect.infra.journal.connector import Connector
 from recollect.infra.ledger import LEDGER
 from recollect.infra.vault import Vault
 from recollect.service.coordination import Progress, no_progress
@@ -145,6 +145,7 @@ async def backup(
     caller: Caller,
     jobs: JobEngine,
     settings: Settings,
+    journal: Connector,
     vault: Vault,
     target: Path,
     progress: Progress = no_progress,
@@ -162,7 +163,7 @@ async def backup(
     copy = target.with_name(target.name + ".journal")
     try:
         async with jobs.paused(WRITES_FILES):
-            await asyncio.to_thread(copy_journal, settings.journal_path, copy)
+            await journal.copy_to(copy)
             packed = {JOURNAL_NAME: copy.read_bytes, **await files_to_back_up(settings.home, vault)}
             await asyncio.to_thread(pack, target, packed, progress)
     finally:

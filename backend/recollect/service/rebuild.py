@@ -23,7 +23,7 @@ from recollect.infra.files import files_of
 from recollect.infra.home_lock import HomeLock
 from recollect.infra.job_engine import JobEngine
 from recollect.infra.journal.coverage import SqlCoverage
-from recollect.infra.journal.database import Database
+from recollect.infra.journal.database import Database, journal_connector
 from recollect.infra.journal.entry_files import SqlEntryFileStore
 from recollect.infra.journal.importer import SqlImporter, SqlLedgerOutbox
 from recollect.infra.journal.keys import SqlKeyStore
@@ -202,8 +202,9 @@ async def restore_home(
 ) -> Verification:
     """Unpack a backup into a home that does not exist or holds only models, and verify it."""
     folder = settings.home
-    if settings.journal_path.exists():
-        raise HomeUnusable(f"there is a journal at {settings.journal_path} already; move it away first")
+    connector = journal_connector(settings)
+    if await connector.exists():
+        raise HomeUnusable(f"there is a journal at {connector.name} already; move it away first")
     if folder.exists() and any(path.name != MODELS for path in folder.iterdir()):
         raise HomeUnusable(f"{folder} is not empty; move it away, or choose another RECOLLECT_HOME")
     beside = folder.with_name(folder.name + ".restoring")
@@ -218,8 +219,7 @@ async def restore_home(
             folder.rmdir()
         beside.replace(folder)
         if settings.database_url is not None:
-            settings.journal_path.parent.mkdir(parents=True, exist_ok=True)
-            shutil.move(folder / "journal.db", settings.journal_path)
+            await connector.take(folder / "journal.db")
     finally:
         shutil.rmtree(beside, ignore_errors=True)
     async with open_home(settings) as home:

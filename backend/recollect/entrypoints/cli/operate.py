@@ -185,6 +185,28 @@ def restore(
         raise typer.Exit(1)
 
 
+@commands.command(epilog="Examples: recollect migrate --to postgresql://…  |  recollect migrate --to sqlite")
+def migrate(
+    to: Annotated[str, typer.Option(help="postgresql://user:password@host/database, or sqlite.")],
+    home: Home = None,
+    json: Json = False,
+) -> None:
+    """Move the journal of a stopped server into PostgreSQL, or back into a file."""
+    from dataclasses import asdict
+
+    from recollect.service.migrate import migrate as move
+
+    with render.progress_bar("copying") as progress:
+        moved = asyncio.run(move(settings_for(home), to, progress))
+    if json:
+        print_json(asdict(moved))
+        return
+    say(
+        f"copied and compared {moved.rows} rows of {moved.tables} tables from {moved.source} to {moved.target}"
+    )
+    say(f"now {moved.todo}" if moved.todo else "recollect.toml names it from now on")
+
+
 @commands.command(epilog="Example: recollect reindex (while the server runs)")
 def reindex(home: Home = None, json: Json = False) -> None:
     """Build a new index from journal and vault, verify it, and swap it in; search goes on meanwhile."""

@@ -7,6 +7,7 @@ is text: `CAST(… AS BIGINT)` where it is a number. `INDEXED BY` is a hint. `ma
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
 from recollect.domain.forgetting import Looked
@@ -80,6 +81,12 @@ class Connector(Protocol):
 
     async def read(self, operation: Operation[T], *, snapshot: bool = True) -> T:
         """Run what only reads, on every write before it; with `snapshot` all of its statements see one moment."""
+
+    async def copy_to(self, file: Path) -> None:
+        """The journal, as it is at one moment, as a new SQLite file; durable when it returns."""
+
+    async def take(self, file: Path) -> None:
+        """Before `open`: become the journal that is in a SQLite file. There must be none yet; the file goes."""
 
     async def damage(self) -> list[str]:
         """What is wrong with the database itself, in words."""

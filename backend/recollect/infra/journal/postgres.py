@@ -4,6 +4,7 @@ import asyncio
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import TypeVar
 
 import psycopg
@@ -169,6 +170,17 @@ class PostgresConnector:
             return await self._readers.run(operation, snapshot=snapshot)
         except psycopg.Error as error:
             raise translated(error, self.name) from error
+
+    async def copy_to(self, file: Path) -> None:
+        from recollect.infra.journal.moving import copy_to_file
+
+        await copy_to_file(self, file, lambda done, total: None)
+
+    async def take(self, file: Path) -> None:
+        from recollect.infra.journal.moving import fill_postgres
+
+        await fill_postgres(file, self, lambda done, total: None)
+        await asyncio.to_thread(file.unlink)
 
     async def damage(self) -> list[str]:
         """PostgreSQL checks references itself, and tells of broken pages when it reads them."""

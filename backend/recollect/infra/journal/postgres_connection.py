@@ -70,7 +70,7 @@ class PostgresRow(tuple[Any, ...]):
 
 @functools.lru_cache(maxsize=4000)
 def _row_class(names: tuple[str, ...]) -> type[PostgresRow]:
-    places: ClassVar[dict[str, int]] = {}
+    places: dict[str, int] = {}
     for place, name in enumerate(names):
         places.setdefault(name, place)
     return type("PostgresRow", (PostgresRow,), {"places": places, "__slots__": ()})
@@ -115,6 +115,9 @@ class _NumberDumper(Dumper):
     oid = psycopg.adapters.types["int8"].oid
 
     def dump(self, obj: Any) -> bytes:
+        return b"%d" % obj
+
+    def quote(self, obj: Any) -> bytes:
         return b"%d" % obj
 
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import shutil
 import sqlite3
 import threading
 from collections.abc import Callable
@@ -12,7 +13,13 @@ from typing import TypeVar
 from recollect.domain.forgetting import Looked
 from recollect.errors import Unavailable
 from recollect.failpoints import FailPoints
-from recollect.infra.journal.connection import SqliteConnection, remains, translated, upgrade_schema
+from recollect.infra.journal.connection import (
+    SqliteConnection,
+    copy_journal,
+    remains,
+    translated,
+    upgrade_schema,
+)
 from recollect.infra.journal.connector import Connection, Operation
 from recollect.infra.journal.group_commit import GroupCommit, Outcome, Pending
 
@@ -174,6 +181,13 @@ class SqliteConnector:
             return await self._readers.run(operation, snapshot=snapshot)
         except sqlite3.Error as error:
             raise translated(error) from error
+
+    async def copy_to(self, file: Path) -> None:
+        await asyncio.to_thread(copy_journal, self.path, file)
+
+    async def take(self, file: Path) -> None:
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        await asyncio.to_thread(shutil.move, file, self.path)
 
     async def damage(self) -> list[str]:
         def check(connection: Connection) -> list[str]:

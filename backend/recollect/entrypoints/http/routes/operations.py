@@ -254,7 +254,9 @@ async def make_backup(home: Home, caller: Calling) -> StreamingResponse:
 
     async def work(progress: Progress) -> dict[str, Any]:
         target.parent.mkdir(exist_ok=True)
-        count = await backup(caller, home.jobs, home.settings, home.vault, target, progress)
+        count = await backup(
+            caller, home.jobs, home.settings, home.database.connector, home.vault, target, progress
+        )
         return {"path": str(target), "files": count}
 
     return StreamingResponse(lines(work), media_type="application/x-ndjson")
