@@ -28,7 +28,7 @@ test-all: installed-dev ## every test but the long ones: about 21 minutes
 	cd backend && $(BIN)/pytest $(IN_PARALLEL) tests
 
 test-cluster: installed-dev ## the journal on a PostgreSQL of its own, which is killed: Debian's package postgresql
-	cd backend && CI=true $(BIN)/pytest tests/integration/journal/test_postgres.py tests/integration/journal/test_migrate.py tests/stress/test_kills_on_postgres.py
+	cd backend && CI=true $(BIN)/pytest tests/integration/journal/test_postgres*.py tests/integration/journal/test_migrate.py tests/stress/test_kills_on_postgres.py
 	cd backend && CI=true $(BIN)/pytest --journal=postgres $(JOURNAL_TESTS:%=tests/contract/test_%.py)
 
 integration: installed-dev ## the tests that run against real files, databases and processes
