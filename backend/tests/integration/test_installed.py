@@ -4,6 +4,7 @@ Needs the package index: for Recollect's dependencies, and for the small chat mo
 """
 
 import importlib.metadata
+import json
 import os
 import shutil
 import subprocess
@@ -17,12 +18,49 @@ from pathlib import Path
 import httpx2
 import pytest
 
+from recollect.settings import PACKAGED_MODEL
 from tests.processes import end, first_line
 
 REPOSITORY = Path(__file__).resolve().parents[3]
 SERVICE = REPOSITORY / "packaging" / "recollect.service"
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 MESSAGE = {"sender_id": "ann", "role": "user", "timestamp": 1778248980000, "content": "Marta moves to Porto."}
+ANOTHER = {**MESSAGE, "content": "The old kettle leaks."}
+OFFLINE = """
+import json, socket, subprocess, sys, time, urllib.request
+
+program, *messages = sys.argv[1:]
+subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
+try:
+    socket.create_connection(("192.0.2.1", 80), timeout=5)
+except OSError as error:
+    assert "unreachable" in str(error), error
+
+def post(path, **body):
+    request = urllib.request.Request(address + path, json.dumps(body).encode(), {"Content-Type": "application/json"})
+    with urllib.request.urlopen(request, timeout=60) as answer:
+        return json.load(answer)
+
+server = subprocess.Popen([program, "serve", "--port", "0"], stdout=subprocess.PIPE, text=True)
+try:
+    address = server.stdout.readline().split(" is listening on ")[1].split(" ")[0]
+    post("/api/v1/memory/add", session_id="t1", user_id="ann", messages=[json.loads(each) for each in messages])
+    found, until = None, time.monotonic() + 60
+    while (found is None or found["degraded"]) and time.monotonic() < until:
+        time.sleep(0.1)
+        found = post("/api/v1/memory/search", user_id="ann", query="Which city is my friend relocating to?")
+    print(json.dumps(found))
+finally:
+    server.terminate()
+    server.wait(30)
+"""
+"""Starts, adds and searches where no network is but the machine's own."""
+
+
+def can_be_alone() -> bool:
+    """Whether this machine gives a process a network of its own."""
+    asked = ["unshare", "-rn", "ip", "link"]
+    return shutil.which(asked[0]) is not None and subprocess.run(asked, capture_output=True).returncode == 0
 
 
 @dataclass(frozen=True)
@@ -153,6 +191,25 @@ def test_it_serves_the_page_and_finds_what_was_said(installed: Installed, addres
         assert client.get("/health").json()["status"] == "ok"
     assert "Marta moves to Porto." in installed.run("search", "where does Marta live?", "--user", "ann")
     assert "ok: nothing is missing" in installed.run("verify")
+
+
+@pytest.mark.skipif(not can_be_alone(), reason="this machine allows no network namespace")
+def test_without_a_network_it_starts_and_finds_by_meaning(installed: Installed, tmp_path: Path) -> None:
+    python = installed.program.with_name("python")
+    messages = [json.dumps(each) for each in (ANOTHER, MESSAGE)]
+    done = subprocess.run(
+        ["unshare", "-rn", python, "-c", OFFLINE, installed.program, *messages],
+        cwd=tmp_path,
+        env={**installed.environment(), "HOME": str(tmp_path), "PATH": "/usr/bin:/bin:/usr/sbin:/sbin"},
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert (found["degraded"], found["model"].partition("#")[0]) == ([], PACKAGED_MODEL.name)
+    assert found["hits"][0]["text"] == MESSAGE["content"]
+    assert found["hits"][0]["why"].keys() == {"meaning"}, "no word of the question stands in it"
 
 
 def test_the_small_model_answers(installed: Installed, address: str) -> None:
