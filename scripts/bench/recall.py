@@ -1,14 +1,14 @@
 """`python scripts/bench/recall.py FILE...`: how much of the evidence for each question a search finds, beside BM25."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 if TYPE_CHECKING:
-    from recall_measure import BlockResult, Conversation, MethodResult, RecallReport
+    from recall_measure import BlockResult, Conversation, MethodResult, Pace, RecallReport
     from recall_metrics import Scores
 
     from recollect.settings import Settings
@@ -50,6 +50,16 @@ def recall(
             dir_okay=False,
         ),
     ] = None,
+    models: Annotated[
+        list[Path] | None,
+        typer.Option(
+            "--models",
+            metavar="FOLDER",
+            help="Compare these embedding models instead (once for each): vectors alone, whole ranking, costs.",
+            exists=True,
+            file_okay=False,
+        ),
+    ] = None,
     home: Annotated[
         Path | None,
         typer.Option(
@@ -69,6 +79,9 @@ def recall(
 
     settings = load_settings(home=home)
     sets = {file: read_conversations(file, limit) for file in files}
+    if models:
+        _compare(settings, sets, models, top_k)
+        return
     reports = {
         file: asyncio.run(_measure(settings, conversations, top_k, ablation, with_memory, facts))
         for file, conversations in sets.items()
@@ -80,6 +93,34 @@ def recall(
         _print_report(file, report)
 
 
+def _compare(
+    settings: "Settings", sets: "Mapping[Path, Sequence[Conversation]]", models: Sequence[Path], top_k: int
+) -> None:
+    from recall_models import cost_rows, measure_costs, measure_models, recall_rows
+
+    from recollect.entrypoints.cli.render import print_table, progress_bar, say
+
+    results = asyncio.run(
+        measure_models(models, sets, settings, top_k=top_k, stage=progress_bar, pace=_pace())
+    )
+    measure_costs(results, next(iter(sets.values()))[0])
+    names = [result.name for result in results]
+    for file, conversations in sets.items():
+        figures = "among the first five: vectors / ranking" if file.suffix == ".tsv" else "R@10 / @1k"
+        say(f"{file.name}, {figures}, in %")
+        print_table(("", *names), recall_rows(file, conversations, results))
+        say()
+    print_table(("on one thread", *names), cost_rows(results))
+
+
+def _pace() -> "Pace":
+    import time
+
+    from recall_measure import Pace
+
+    return Pace(time.perf_counter, lambda: asyncio.sleep(_REST_SECONDS))
+
+
 async def _measure(
     settings: "Settings",
     conversations: "Sequence[Conversation]",
@@ -88,21 +129,18 @@ async def _measure(
     with_memory: bool,
     facts: Path | None,
 ) -> "RecallReport":
-    import time
-
     from recall_home import measured_home
-    from recall_measure import Pace, measure_recall
+    from recall_measure import measure_recall
 
     from recollect.entrypoints.cli.render import progress_bar
 
-    pace = Pace(time.perf_counter, lambda: asyncio.sleep(_REST_SECONDS))
     async with measured_home(settings, top_k, with_memory=with_memory, facts=facts) as home:
         return await measure_recall(
             conversations,
             home,
             top_k=top_k,
             stage=progress_bar,
-            pace=pace,
+            pace=_pace(),
             variants=_variant_names() if ablation else (),
         )
 
