@@ -57,9 +57,9 @@ VARIANTS: dict[str, Weights] = {
     "all, without meaning": replace(_DEFAULT, meaning=0),
     "all, without centring": replace(_DEFAULT, centred=False),
     "all, without the neighbourhood": replace(_DEFAULT, near_people=0, near_assistant=0),
-    "all, without dates": replace(_DEFAULT, date=0, meant=0, meant_words=0, meant_alone=0),
-    "all, without speakers": replace(_DEFAULT, speaker=0, speaker_of_past=0),
-    "all, without question and answer": replace(_DEFAULT, asking=0, answer=0, reply=0),
+    "all, without dates": replace(_DEFAULT, date=0, meant=0, meant_alone=0),
+    "all, without speakers": replace(_DEFAULT, speaker=0),
+    "all, without questions and replies": replace(_DEFAULT, asking=0, reply=0),
     "all, without the user's precedence": replace(_DEFAULT, user=0, instruction=0, preference=0),
     "all, without what memories bring": replace(_DEFAULT, brought=0),
 }

@@ -15,7 +15,6 @@ from recollect.domain.entries.entry import EPISODES, FACTS, FORESIGHT, PROFILE
 from recollect.domain.identity import turn_number
 from recollect.domain.recall.corpus_view import (
     SESSION_GAP_MS,
-    STRETCH_REACH,
     Content,
     EntrySources,
     Flags,
@@ -36,7 +35,6 @@ from recollect.domain.recall.rows import TURN, IndexRow, Vectors
 from recollect.domain.recall.words import (
     is_instruction,
     is_preference,
-    is_question,
     question_share,
     words_asked_for,
 )
@@ -72,8 +70,6 @@ class Corpus:
         self.of_person = np.zeros(_FIRST_CAPACITY, np.bool_)
         """Whether a user said it, and not an assistant or a tool."""
         self.of_assistant = np.zeros(_FIRST_CAPACITY, np.bool_)
-        self.asks = np.zeros(_FIRST_CAPACITY, np.bool_)
-        """Whether it holds a question."""
         self.instructs = np.zeros(_FIRST_CAPACITY, np.bool_)
         """Whether it is a standing instruction."""
         self.prefers = np.zeros(_FIRST_CAPACITY, np.bool_)
@@ -155,7 +151,6 @@ class Corpus:
                 self.head_lengths[:size],
                 assisted,
                 self.of_person[:size],
-                self.asks[:size],
                 self.senders[:size],
                 threads,
             )
@@ -173,7 +168,7 @@ class Corpus:
 
     def around(self, place: int, view: View) -> list[int]:
         """A row and its neighbours, in their order."""
-        steps = [int(step[place]) for step, _ in self.context(view).steps[: 2 * STRETCH_REACH]]
+        steps = [int(step[place]) for step, _ in self.context(view).steps]
         return [each for each in (*reversed(steps[::2]), place, *steps[1::2]) if each >= 0]
 
     def centre(self, view: View) -> tuple[Floats, Floats]:
@@ -270,7 +265,6 @@ class Corpus:
         self.times[place] = row.timestamp
         self.positions[place] = row.position
         self.of_person[place] = row.role == "user"
-        self.asks[place] = is_question(row.read_as)
         self.question_share[place] = question_share(row.read_as)
         self.only_asks[place] = row.type == TURN and is_bare_question(row.read_as)
         self.instructs[place] = row.role == "user" and is_instruction(row.text)
@@ -349,7 +343,7 @@ class Corpus:
             return
         capacity = max(size, len(self.times) * 3 // 2)
         for name in (
-            "lengths", "head_lengths", "times", "positions", "threads", "senders", "of_person", "of_assistant", "asks",
+            "lengths", "head_lengths", "times", "positions", "threads", "senders", "of_person", "of_assistant",
             "instructs", "prefers", "question_share", "is_entry", "is_episode", "is_statement", "until", "pinned",
             "embedded", "shows_facts", "only_asks", "corrected",
         ):  # fmt: skip

@@ -68,12 +68,10 @@ Rows = npt.NDArray[np.int32]
 Floats = npt.NDArray[np.float32]
 Flags = npt.NDArray[np.bool_]
 
-KERNEL = (1.0, 0.75, 0.5, 0.25)
-"""How much a neighbour counts that is one, two, three, four messages away, before or after."""
+KERNEL = (1.0, 0.5)
+"""How much a neighbour counts that is one, two messages away, before or after. So many on each side are shown as one."""
 _FEW = 6
 """For a word that more than one row in so many holds, it is faster to look at all rows."""
-STRETCH_REACH = 2
-"""How many on each side make a stretch that is shown as one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,8 +90,6 @@ class Neighbourhood:
     """Whether several people speak in the row's thread, and no assistant."""
     of_user: Flags
     """Whether it is what the person said to an assistant."""
-    answers: Flags
-    """Whether it follows a question that another person asked."""
     replies: Flags
     """Whether it is what an assistant, or a tool, answered to the person."""
 
@@ -315,7 +311,6 @@ def neighbourhood(
     head_lengths: npt.NDArray[np.int32],
     with_assistant: Flags,
     of_person: Flags,
-    asks: Flags,
     senders: Rows,
     threads: Rows,
 ) -> Neighbourhood:
@@ -328,7 +323,6 @@ def neighbourhood(
     )
     near_lengths = _gathered(head_lengths.astype(np.float32), steps)
     of_user = with_assistant & of_person
-    follows = before >= 0
     return Neighbourhood(
         steps=steps,
         near_lengths=near_lengths,
@@ -339,8 +333,7 @@ def neighbourhood(
         among_people=~with_assistant
         & np.isin(threads, _of_several(threads, senders, view.there & of_person)),
         of_user=of_user,
-        answers=follows & asks[before] & (senders[before] != senders) & ~with_assistant,
-        replies=follows & ~of_user & of_user[before],
+        replies=(before >= 0) & ~of_user & of_user[before],
     )
 
 

@@ -23,7 +23,6 @@ _summary = re.compile(
     r"\b(?:summar\w+|overview|recap|outline|in general|overall)\b|总结|總結|概括|要約|まとめ", re.IGNORECASE
 ).search
 _order = re.compile(r"\border\b|\bsequence\b|\bchronolog|\btimeline\b|顺序|順番", re.IGNORECASE).search
-_lasting = re.compile(r"\b(?:has|have)\b(?! to\b)", re.IGNORECASE).search
 _of_assistant = re.compile(
     r"\b(?:did|have|had) you (?!know|remember)"
     r"|\byou(?:'ve| have| had)? (?:recommended|suggested|advised|said|told|explained|gave|given|proposed|mentioned"
@@ -82,8 +81,6 @@ class Query:
     """
     wants_summary: bool = False
     wants_order: bool = False
-    about_a_past: bool = False
-    """Of all that somebody has done: it matters more who speaks."""
     of_assistant: bool = False
     """About what the assistant said."""
     asked_before: tuple[str, ...] = ()
@@ -110,7 +107,6 @@ def read_query(text: str, now: int, before: Exchange = ("", "")) -> Query:
         day_words=tuple(word for word in words if word not in kept),
         wants_summary=_summary(text) is not None,
         wants_order=_order(text) is not None,
-        about_a_past=_lasting(focus) is not None,
         of_assistant=_of_assistant(text) is not None,
         asked_before=telling_words(before[0]),
         answered_before=telling_words(before[1]),

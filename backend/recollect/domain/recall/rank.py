@@ -173,16 +173,14 @@ def _relevance(
 
 
 def _dates(corpus: Corpus, view: View, query: Query, weights: Weights, words: Floats) -> dict[str, Floats]:
-    """When it was said, where the query names a time; the more so, the more of the query's words it holds."""
+    """When it was said, where the query names a time; the day meant counts more for what has words of the query."""
     if not query.spans:
         return {}
     times = corpus.times[: view.size]
     on_date = np.float32(weights.date) * within(times, query.spans)
     is_meant = within(times, _meant(query))
-    best = float((words * is_meant).max())
-    share = words / np.float32(best) if best else np.ones_like(words)
-    then = np.float32(weights.meant) + np.float32(weights.meant_words) * np.minimum(share, np.float32(1))
-    then = np.where(share > 0, then, np.float32(weights.meant_alone))
+    in_words = (words > 0) | (not (words * is_meant).any())
+    then = np.where(in_words, np.float32(weights.meant), np.float32(weights.meant_alone))
     return {"date": np.maximum(on_date, then * is_meant)}
 
 
@@ -200,8 +198,9 @@ def _circumstances(corpus: Corpus, view: View, query: Query, weights: Weights) -
     parts: dict[str, Floats] = {"asking": asking}
     named = speakers_named(query.words, view.names)
     if len(named) == 1:
-        weight = np.float32(weights.speaker_of_past if query.about_a_past else weights.speaker)
-        parts["speaker"] = weight * (corpus.senders[:size] == corpus.sender_codes[named[0]])
+        parts["speaker"] = np.float32(weights.speaker) * (
+            corpus.senders[:size] == corpus.sender_codes[named[0]]
+        )
     return parts
 
 
@@ -219,15 +218,11 @@ def _precedence(corpus: Corpus, view: View, query: Query, weights: Weights) -> d
 
 
 def _inherited(corpus: Corpus, view: View, query: Query, weights: Weights, total: Floats) -> Floats | None:
-    """An answer shares in the score of its question."""
-    context = corpus.context(view)
-    share: Floats = np.float32(weights.answer) * context.answers
-    if query.of_assistant or query.wants_summary:
-        share = share + np.float32(weights.reply) * context.replies.astype(np.float32)
-    if not share.any():
+    """Where replies are wanted, a reply shares in the score of what it replies to."""
+    if not query.of_assistant and not query.wants_summary:
         return None
-    inherited: Floats = (share * total[view.before]).astype(np.float32)
-    return inherited
+    share: Floats = np.float32(weights.reply) * corpus.context(view).replies
+    return share * total[view.before]
 
 
 def _by_words(
@@ -236,7 +231,8 @@ def _by_words(
     """BM25 of every row, and of every row's neighbourhood taken together.
 
     The best has 1, or less where it holds less than the share `enough` of the query's information: of what its words,
-    rare ones weighing more, bring together.
+    rare ones weighing more, bring together. Then a row's own words lose twice as fast as its neighbourhood's, which
+    are of many rows.
     """
     size, counted = view.size, view.counted
     count = int(counted.sum())
@@ -269,7 +265,8 @@ def _by_words(
             wanted, near_wanted = wanted + rarity, near_wanted + near_rarity
     near_share = np.maximum(_scaled(near, view, asking), np.float32(0)) ** _NEAR_POWER
     near_share *= _covered(_highest(near, view, asking), enough * near_wanted)
-    return _share_of_the_best(words, view, asking, enough * wanted), near_share
+    highest = _highest(words, view, asking)
+    return _share_of(highest, words) * _covered(highest, enough * wanted) ** 2, near_share
 
 
 def _mean_lengths(corpus: Corpus, view: View) -> Floats:
@@ -345,12 +342,9 @@ def _meaning_or_words(view: View, meaning: Floats, words: Floats) -> Floats:
     return np.where(view.embedded, meaning, waiting)
 
 
-def _share_of_the_best(values: Floats, view: View, asking: Flags, wanted: float) -> Floats:
-    """From zero, so that a word which every row holds still counts; the best has 1 with what is wanted, or more. Entries
-    may have more than the best turn.
-    """
-    highest = _highest(values, view, asking)
-    return values / np.float32(max(highest, wanted)) if highest > 0 else values
+def _share_of(highest: float, values: Floats) -> Floats:
+    """From zero, so that a word which every row holds still counts; the best has 1. Entries may have more."""
+    return values / np.float32(highest) if highest > 0 else values
 
 
 def _highest(values: Floats, view: View, asking: Flags) -> float:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 class Weights:
     """How much each part counts. Zero switches a part off."""
 
-    words: float = 0.4
+    words: float = 0.35
     meaning: float = 0.9
     enough: float = 0.5
     """The share of all that the query's words can bring from which on the best match by words counts in full. With less,
@@ -16,35 +16,29 @@ class Weights:
     answered_before: float = 0.1
     """A word of the exchange before a follow-up, beside a word of its own. With less, a follow-up without a telling word
     finds nothing; with more, one that changes the subject finds the old one."""
-    near_people: float = 0.5
+    near_people: float = 0.8
     """The neighbourhood's words, where people talk to each other."""
-    near_assistant: float = 0.15
+    near_assistant: float = 0.2
     """The same, where a person talks to an assistant, or alone."""
-    near_meaning: float = 0.6
+    near_meaning: float = 0.3
     """How much the neighbourhood's meaning counts, compared with its words."""
     date: float = 0.2
     """Said on a day, in a month or in a year that the query names."""
-    meant: float = 0.8
+    meant: float = 2.0
     """Said on a day or in a week that the query means, with a word of the query, or where nothing said then has one."""
-    meant_words: float = 1.2
-    """Added to that for the row that holds the most of the query's words, in part for the others."""
     meant_alone: float = 0.5
     """Said then, in other words than the query's."""
-    speaker: float = 0.15
+    speaker: float = 0.2
     """Said by the one whom the query names."""
-    speaker_of_past: float = 0.5
-    """The same, where the query is about all that they have done."""
     asking: float = -0.3
     """All of it a question, where people talk to each other."""
-    user: float = 0.5
+    user: float = 0.6
     """What the person said, where they talk to an assistant."""
     question: float = -1.0
     """Asks the same as the query, in part for a question that asks for more: a question is no evidence. More is taken
     from what only asks, to come behind the best that tell something."""
     instruction: float = 0.3
     preference: float = 0.1
-    answer: float = 0.1
-    """What a message inherits of the question by another person that it follows."""
     reply: float = 0.3
     """What an assistant's reply inherits, where the query is about replies or wants a summary."""
     brought: float = 0.05

@@ -160,7 +160,7 @@ def test_a_row_that_is_linked_while_surroundings_are_made_is_not_among_them() ->
     lengths, flags = np.ones(rows, np.int32), np.zeros(rows, np.bool_)
     content = Content(rows, rows, ~flags, [], before, after, np.zeros(0))
     view = View(content, flags, flags, {})
-    made = neighbourhood(view, lengths, lengths, flags, flags, flags, *[np.zeros(rows, np.int32)] * 2)
+    made = neighbourhood(view, lengths, lengths, flags, flags, *[np.zeros(rows, np.int32)] * 2)
     assert [step.tolist() for step, _ in made.steps[1::2]][:2] == [[1, 2, -1], [2, -1, -1]]
 
 

@@ -3,6 +3,7 @@
 import pytest
 
 from recollect.domain.recall.query import asked_again, is_bare_question, read_query, repeats, tells_of
+from recollect.domain.recall.weights import Weights
 from tests.unit.made_rows import T0, answered, corpus_of, found, remembered, said, unit
 
 LIVE = "Where do I live now?"
@@ -152,7 +153,7 @@ class TestOwnQuestions:
     def test_no_other_row_is_measured_by_them_or_lifted(self) -> None:
         corpus = corpus_of((*self.TOLD, *self.ASKED), MEANINGS)
         hits = {hit.row.row_id: hit.why for hit in found(corpus, LIVE, vector=MEANINGS["t2:1"])}
-        assert hits["fa-1"]["words"] == pytest.approx(0.4)
+        assert hits["fa-1"]["words"] == pytest.approx(Weights().words)
         assert hits["fa-1"]["meaning"] >= 0.6
         assert "near_words" not in hits["t2:2"]
         assert hits["t2:2"].get("near_meaning", 0) <= 0
