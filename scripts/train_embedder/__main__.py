@@ -1,8 +1,10 @@
 """Make the recall model, a stage a command; see README.md beside this."""
 
 import argparse
-from dataclasses import fields, replace
+from dataclasses import astuple, fields, replace
 from pathlib import Path
+
+SHIPPED = Path(__file__).parents[2] / "backend/recollect/models/recall-v1"
 
 
 def main() -> None:
@@ -19,6 +21,7 @@ def main() -> None:
     parser.add_argument("--start", help="the student to go on from, else a new one")
     parser.add_argument("--models", nargs="+", default=["student"], help="what to average, export or measure")
     parser.add_argument("--shares", nargs="+", type=float, help="of each model in their average")
+    parser.add_argument("--files", nargs="+", type=Path, help="of pairs, to collect")
     given = parser.parse_args()
     STAGES[given.stage](given)
 
@@ -61,6 +64,39 @@ def student(given: argparse.Namespace) -> None:
     minilm.save(train_student(fresh, teacher, lessons, recipe), lessons.tokenizer, given.work / "student")
 
 
+def restore(given: argparse.Namespace) -> None:
+    from export import restore_model
+
+    restore_model(SHIPPED, given.work / "restored")
+
+
+def collect(given: argparse.Namespace) -> None:
+    import pairs
+    from measure import NO_SHARED_WORDS, open_model
+
+    kept = pairs.merge(given.files, NO_SHARED_WORDS, open_model(SHIPPED))
+    pairs.FILE.write_text("".join("\t".join(astuple(pair)) + "\n" for pair in kept), "utf-8")
+
+
+def practise(given: argparse.Namespace) -> None:
+    import corpus
+    import minilm
+    import pairs
+    from measure import NO_SHARED_WORDS, read_no_shared_words
+    from student import Lessons, Recipe, train_student
+
+    frozen, tokenizer = minilm.load(given.work / given.start)
+    recipe = replace(Recipe(), **_values(Recipe, given.set))
+    data, chats = corpus.read_tatoeba(given.data), corpus.read_chats(given.data / "persona-chat.jsonl.gz")
+    lessons = Lessons(data, chats, tokenizer, tokenizer, recipe.evenness)
+    measured = {row[0] for rows in read_no_shared_words(NO_SHARED_WORDS).values() for row in rows}
+    some = data.sentences[:: max(1, len(data.sentences) // 60_000)]
+    plain = [sentence for sentence in some if sentence not in measured]
+    practice = pairs.Practice(pairs.read_pairs(pairs.FILE), plain, frozen, tokenizer, recipe.evenness)
+    trained = train_student(minilm.copy_of(frozen), frozen, lessons, recipe, practice)
+    minilm.save(trained, tokenizer, given.work / "practised")
+
+
 def average(given: argparse.Namespace) -> None:
     import minilm
     from teacher import average as mean
@@ -77,10 +113,10 @@ def export(given: argparse.Namespace) -> None:
 
 
 def measure(given: argparse.Namespace) -> None:
-    from measure import measure_cost, measure_meaning, open_model
+    from measure import measure_cost, measure_meaning, open_model, table
 
+    print(table({name: measure_meaning(open_model(given.work / name), given.data) for name in given.models}))
     for name in given.models:
-        measure_meaning(name, open_model(given.work / name), given.data)
         if name.endswith("-onnx"):
             measure_cost(name, given.work / name, given.data)
 
@@ -90,7 +126,10 @@ def _values(recipe: type, chosen: list[str]) -> dict[str, float]:
     return {name: kinds[name](value) for name, value in (entry.split("=") for entry in chosen)}
 
 
-STAGES = {stage.__name__: stage for stage in (prepare, teacher, student, average, export, measure)}
+STAGES = {
+    stage.__name__: stage
+    for stage in (prepare, teacher, student, restore, collect, practise, average, export, measure)
+}
 
 if __name__ == "__main__":
     main()

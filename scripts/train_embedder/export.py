@@ -8,6 +8,7 @@ those of the original.
 
 import json
 import math
+import shutil
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import onnx
-from safetensors.numpy import load_file
+from safetensors.numpy import load_file, save_file
 
 Array = npt.NDArray[Any]
 Weights = Mapping[str, Array]
@@ -36,6 +37,23 @@ def export_model(weights: Path, out: Path) -> None:
     tokenizer = json.loads((weights / "tokenizer.json").read_text("utf-8"))
     compact = json.dumps(tokenizer, ensure_ascii=False, separators=(",", ":"))
     (out / "tokenizer.json").write_text(compact + "\n", "utf-8")
+
+
+def restore_model(shipped: Path, out: Path) -> None:
+    """The weights of an exported folder, as far as its 8 bits hold them. Exported again they give the same matrices."""
+    file = onnx.load(shipped / "model.onnx")
+    kept = {entry.name: onnx.numpy_helper.to_array(entry) for entry in file.graph.initializer}
+    weights = {name: kept[name] for name in kept if name.startswith("e") and not name.endswith(".scales")}
+    weights["embeddings.word_embeddings.weight"] = kept["words"] * kept["words.scales"]
+    weights["embeddings.token_type_embeddings.weight"] = np.stack([kept["segment"]] * 2)
+    for name in [name for name, value in weights.items() if value.dtype == np.int8]:
+        matrix = weights.pop(name).T * kept[name + ".scales"][:, None]
+        weights[name + ".weight"] = np.ascontiguousarray(matrix)
+        if matrix.shape[1] > matrix.shape[0]:  # The one whose input is shifted.
+            weights[name + ".bias"] = weights[name + ".bias"] + _GELU_MINIMUM * matrix.sum(axis=1)
+    out.mkdir(parents=True, exist_ok=True)
+    save_file(weights, out / "model.safetensors")
+    shutil.copy(shipped / "tokenizer.json", out)
 
 
 def minilm_model(weights: Weights, *, heads: int = 12) -> bytes:

@@ -7,19 +7,24 @@ import os
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
 from pathlib import Path
 
 import minilm
 import numpy as np
 import onnxruntime
+import pairs
 import torch
 from minilm import MiniLM, Texts
 from tokenizers import Tokenizer
 
 NO_SHARED_WORDS = Path(__file__).parents[1] / "bench/data/no_shared_words.tsv"
 
+CHOOSING = ("en", "de", "es", "ru", "ja", "tr")
+"""The languages of that file by which recipes and weights are chosen; the others check the choice."""
+
 Embed = Callable[[Sequence[str]], torch.Tensor]
+Figures = dict[str, float]
+"""In percent, a mean before what it is the mean of."""
 
 
 def embedder(model: MiniLM, tokenizer: Tokenizer) -> Embed:
@@ -104,21 +109,26 @@ def paragraph_of_question(embed: Embed, folder: Path) -> dict[str, tuple[float, 
     return result
 
 
-def no_shared_words(embed: Embed, file: Path) -> dict[str, dict[str, float]]:
-    """How often the right message of a language's 320 is first, and among five, though no word of the question is in it."""
+def read_no_shared_words(file: Path) -> dict[str, list[list[str]]]:
+    """Each language's messages, with a question in it and one in English, or two empty texts."""
     rows: dict[str, list[list[str]]] = {}
     for line in file.read_text("utf-8").splitlines():
         if not line.startswith("#"):
             language, *columns = line.split("\t")
             rows.setdefault(language, []).append([*columns, "", ""][:3])
+    return rows
+
+
+def no_shared_words(embed: Embed, rows: dict[str, list[list[str]]]) -> dict[str, dict[str, float]]:
+    """How often the right message of a language's is first, and among five, though no word of the question is in it."""
     result: dict[str, dict[str, float]] = {}
     for language, entries in rows.items():
         vectors = embed([f"user: {message}" for message, _, _ in entries])
-        asked = [number for number, entry in enumerate(entries) if entry[1]]
-        own = torch.tensor(asked, device=vectors.device)[:, None]
         for column, kind in ((1, "asked in its language"), (2, "asked in English")):
-            if not entries[asked[0]][column]:
+            asked = [number for number, entry in enumerate(entries) if entry[column]]
+            if not asked:
                 continue
+            own = torch.tensor(asked, device=vectors.device)[:, None]
             scores = embed([entries[number][column] for number in asked]) @ vectors.T
             place = (scores > scores.gather(1, own)).sum(1)
             for most in (1, 5):
@@ -149,49 +159,35 @@ def _ranks(values: np.ndarray) -> np.ndarray:
     return (np.cumsum(count) - (count - 1) / 2)[place]
 
 
-@dataclass
-class Figures:
-    name: str
-    recall: dict[str, float] = field(default_factory=dict)
-    english: dict[str, float] = field(default_factory=dict)
-    tatoeba: dict[str, float] = field(default_factory=dict)
-    xquad: dict[str, tuple[float, float]] = field(default_factory=dict)
-    no_shared_words: dict[str, dict[str, float]] = field(default_factory=dict)
-
-    def lines(self) -> list[str]:
-        def row(entries: dict[str, float]) -> str:
-            return ", ".join(f"{key} {value:.1f}" for key, value in entries.items())
-
-        mean = {"mean": float(np.mean(list(self.english.values())))} if self.english else {}
-        found = [f"R@10: {row(self.recall)}", f"general English: {row(mean | self.english)}"]
-        if self.tatoeba:
-            found.append(
-                f"Tatoeba: {row({'mean': float(np.mean(list(self.tatoeba.values())))} | self.tatoeba)}"
-            )
-        if self.xquad:
-            found += [
-                f"XQuAD, {kind}: {row({language: pair[side] for language, pair in self.xquad.items()})}"
-                for side, kind in enumerate(("same language", "English paragraphs"))
-            ]
-        for kind, entries in self.no_shared_words.items():
-            found.append(
-                f"no shared words, {kind}: {row({'mean': float(np.mean(list(entries.values())))} | entries)}"
-            )
-        return [f"{self.name:10} {line}" for line in found]
+def measure_meaning(embed: Embed, data: Path) -> Figures:
+    recall = {kind: evidence_recall(embed, data / f"{kind}.jsonl.gz") for kind in ("locomo-dev", "beam-100k")}
+    kinds = {
+        "general English": general_english(embed, data / "semeval-sts"),
+        "Tatoeba": nearest_english(embed, data / "tatoeba-test.tsv.xz"),
+    }
+    xquad = paragraph_of_question(embed, data / "xquad")
+    for side, kind in enumerate(("same language", "English paragraphs")):
+        kinds[f"XQuAD, {kind}"] = {language: shares[side] for language, shares in xquad.items()}
+    for kind, shares in no_shared_words(embed, pairs.held_out(pairs.read_pairs(pairs.FILE))).items():
+        kinds[f"pairs held out, {kind}"] = shares
+    for kind, shares in no_shared_words(embed, read_no_shared_words(NO_SHARED_WORDS)).items():
+        chosen = {language: share for language, share in shares.items() if language in CHOOSING}
+        kinds[f"no shared words, {kind}, to choose by"] = chosen
+        kinds[f"no shared words, {kind}, to check"] = {k: v for k, v in shares.items() if k not in CHOOSING}
+    figures = {f"R@10, {kind}": share for kind, share in recall.items()}
+    for kind, shares in kinds.items():
+        if shares:
+            figures[f"{kind}: mean"] = float(np.mean(list(shares.values())))
+            figures |= {f"{kind}: {name}": share for name, share in shares.items()}
+    return figures
 
 
-def measure_meaning(name: str, embed: Embed, data: Path) -> None:
-    figures = Figures(
-        name,
-        recall={
-            kind: evidence_recall(embed, data / f"{kind}.jsonl.gz") for kind in ("locomo-dev", "beam-100k")
-        },
-        english=general_english(embed, data / "semeval-sts"),
-        tatoeba=nearest_english(embed, data / "tatoeba-test.tsv.xz"),
-        xquad=paragraph_of_question(embed, data / "xquad"),
-        no_shared_words=no_shared_words(embed, NO_SHARED_WORDS),
-    )
-    print(*figures.lines(), sep="\n", flush=True)
+def table(models: dict[str, Figures]) -> str:
+    """As Markdown: a line a figure, a column a model."""
+    kinds = next(iter(models.values()))
+    rows = [[kind, *(f"{figures[kind]:.1f}" for figures in models.values())] for kind in kinds]
+    lines = [["", *models], ["---"] * (len(models) + 1), *rows]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
 def measure_cost(name: str, folder: Path, data: Path) -> None:

@@ -11,6 +11,7 @@ import torch
 import torch.nn.functional as F  # noqa: N812
 from corpus import NAMES, Chats, Tatoeba, on_device, read_words
 from minilm import DEVICE, MiniLM, Texts
+from pairs import Practice
 from tokenizers import Tokenizer
 from torch import Tensor
 
@@ -33,6 +34,8 @@ class Recipe:
     """What 1 - cosine to the teacher counts beside the contrasts."""
     evenness: float = 0.5
     """A language with n pairs is drawn in proportion to n to this power."""
+    practice: float = 1.0
+    """What the questions without a shared word count beside the lesson of a step."""
     seed: int = 0
 
 
@@ -100,7 +103,9 @@ class Lessons:
         self.words, self.word_languages = len(words[0]), len(words) - 1
         behind = chat_texts + self.speakers
         self.texts = Texts(tokenizer, [*data.sentences, *behind, *(word for line in words for word in line)])
-        self.english_texts = Texts(english, _only_english(data) + behind + words[0])
+        self.english_texts = (
+            self.texts if english is tokenizer else Texts(english, _only_english(data) + behind + words[0])
+        )
 
     def _drawn(self, size: int) -> Tensor:
         return torch.searchsorted(
@@ -166,7 +171,9 @@ def _same_language(pairs: Tensor, languages: np.ndarray) -> Tensor:
     return torch.stack([pairs[order[:-1][same], 0], pairs[order[1:][same], 0]], 1)
 
 
-def train_student(student: MiniLM, teacher: MiniLM, lessons: Lessons, recipe: Recipe) -> MiniLM:
+def train_student(
+    student: MiniLM, teacher: MiniLM, lessons: Lessons, recipe: Recipe, practice: Practice | None = None
+) -> MiniLM:
     torch.manual_seed(recipe.seed)
     sentences = lessons.sentences(recipe.batch)
     english = lessons.english.get_vocab_size()
@@ -188,20 +195,10 @@ def train_student(student: MiniLM, teacher: MiniLM, lessons: Lessons, recipe: Re
             break
         for group, rate in zip(optimizer.param_groups, rates, strict=True):
             group["lr"] = rate * min(1, (step + 1) / 200) * (1 + math.cos(progress * math.pi)) / 2
-        kind, size = step % 10, recipe.batch
-        if kind == 1:
-            loss = _of_two_languages(student, lessons, lessons.two_languages(size))
-        elif kind == 3:
-            loss = _of_pair(student, teacher, lessons, lessons.passages(size // 4), recipe.closeness)
-        elif kind == 5:
-            loss = _of_pair(student, teacher, lessons, lessons.chats(size // 2, 4), recipe.closeness)
-        elif kind == 9:
-            loss = _of_pair(student, teacher, lessons, lessons.several_words(size // 4), recipe.closeness)
-        elif kind >= 7:
-            sides = lessons.chats(size // 12, 14 if kind == 7 else 2).repeat_interleave(4, 0)
-            loss = _of_english_words(student, teacher, lessons, sides, recipe.closeness)
-        else:
-            loss = _of_pair(student, teacher, lessons, next(sentences), recipe.closeness)
+        kind = step % 10
+        loss = _loss_of(kind, student, teacher, lessons, sentences, recipe)
+        if practice:
+            loss = loss + recipe.practice * practice.loss(student, recipe.batch // 2)
         optimizer.zero_grad()
         loss.backward()
         torch.nn.utils.clip_grad_norm_(student.parameters(), 1.0)
@@ -213,6 +210,29 @@ def train_student(student: MiniLM, teacher: MiniLM, lessons: Lessons, recipe: Re
             spent = time.monotonic() - began
             print(f"student: step {step}, kind {kind}, loss {loss.item():.3f}, {spent:.0f} s", flush=True)
     return minilm.copy_of(student).eval()  # Not compiled: it reads texts of many lengths next.
+
+
+def _loss_of(
+    kind: int,
+    student: MiniLM,
+    teacher: MiniLM,
+    lessons: Lessons,
+    sentences: Iterator[Tensor],
+    recipe: Recipe,
+) -> Tensor:
+    size = recipe.batch
+    if kind == 1:
+        return _of_two_languages(student, lessons, lessons.two_languages(size))
+    if kind == 3:
+        return _of_pair(student, teacher, lessons, lessons.passages(size // 4), recipe.closeness)
+    if kind == 5:
+        return _of_pair(student, teacher, lessons, lessons.chats(size // 2, 4), recipe.closeness)
+    if kind == 9:
+        return _of_pair(student, teacher, lessons, lessons.several_words(size // 4), recipe.closeness)
+    if kind >= 7:
+        sides = lessons.chats(size // 12, 14 if kind == 7 else 2).repeat_interleave(4, 0)
+        return _of_english_words(student, teacher, lessons, sides, recipe.closeness)
+    return _of_pair(student, teacher, lessons, next(sentences), recipe.closeness)
 
 
 def _of_pair(student: MiniLM, teacher: MiniLM, lessons: Lessons, sides: Tensor, closeness: float) -> Tensor:
