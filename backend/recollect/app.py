@@ -29,6 +29,7 @@ from recollect.domain.strategy import STRATEGY
 from recollect.errors import HomeUnusable, StorageUnavailable
 from recollect.infra.job_engine import Handler
 from recollect.infra.journal.forgotten_proof import SqlForgottenProof
+from recollect.infra.journal.identity import home_id
 from recollect.infra.upgrade_copies import UpgradeCopies
 from recollect.service.chat.followups import LivePrefixes, SkillWork, Summariser, Titles
 from recollect.service.chat.history_matching import HistoryMatching
@@ -349,4 +350,5 @@ async def open_home(settings: Settings) -> AsyncIterator[OpenedHome]:
             app.entry_files,
             app.verifier,
             app.search.indexer,
+            partial(home_id, app.database),
         )

@@ -29,6 +29,7 @@ from recollect.infra.journal.entry_files import SqlEntryFileStore, SqlSkillFiles
 from recollect.infra.journal.files import SqlNoteStore, SqlTranscriptStore
 from recollect.infra.journal.forgetting import SqlForgetting
 from recollect.infra.journal.history_matching import SqlHistoryMatching
+from recollect.infra.journal.identity import home_id
 from recollect.infra.journal.importer import SqlLedgerOutbox
 from recollect.infra.journal.index import SqlIndexLedger
 from recollect.infra.journal.jobs import Schedule, SqlJobStore
@@ -137,7 +138,7 @@ class Assembly:
             patience=patience(settings.webhooks),
         )
         self.metrics = Metrics()
-        files = files_of(settings, self.fail_points)
+        files = files_of(settings, self.fail_points, partial(home_id, self.database))
         self.vault, self.watcher = files.vault, files.watcher
         self._build_stores()
         self._build_access()

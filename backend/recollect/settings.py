@@ -90,6 +90,11 @@ class Settings(BaseSettings):
         le=600,
         description="How long a request waits for PostgreSQL to come back, and a start for it to be there.",
     )
+    files_url: str | None = Field(
+        None,
+        pattern=r"^s3://[^/?#]+(/[^?#]*)?$",
+        description="Where the vault is: s3://<bucket>/<prefix>; unset: the folder vault in the home.",
+    )
     synchronous: Literal["FULL", "NORMAL"] = Field(
         "FULL", description="FULL survives a power cut; NORMAL may lose the last moments."
     )

@@ -21,7 +21,7 @@ import pytest
 
 from recollect.infra.journal import connection
 from recollect.settings import PACKAGED_MODEL
-from tests import cache_figures, postgres
+from tests import buckets, cache_figures, postgres
 from tests.cache_figures import REMARK, table
 from tests.contract import journals
 from tests.contract.journals import Journal
@@ -96,12 +96,20 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--journal", choices=("sqlite", "postgres"), default="sqlite", help="what the stores run on"
     )
 
+    group.addoption(
+        "--vault", choices=("folder", "s3"), default="folder", help="where the vaults of tests are"
+    )
+
 
 def pytest_configure(config: pytest.Config) -> None:
     hypothesis.settings.load_profile("quick" if config.getoption("quick") else "all")
     config.add_cleanup(postgres.end_clusters)
     if config.getoption("journal") == "postgres":
         journals.CONNECTOR = postgres.journal_of
+
+
+def pytest_unconfigure() -> None:
+    buckets.stop()
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -177,7 +185,9 @@ async def journal(tmp_path: Path) -> AsyncIterator[Journal]:
 
 
 @pytest.fixture
-async def vault(tmp_path: Path) -> PersonsVault:
+async def vault(tmp_path: Path, request: pytest.FixtureRequest) -> PersonsVault | buckets.PersonsBucket:
+    if request.config.getoption("vault") == "s3":
+        return await buckets.new_bucket()
     return await new_vault(tmp_path / "vault")
 
 

@@ -1,5 +1,6 @@
-"""Chooses where the files of a home are: in its folder."""
+"""Chooses where the files of a home are: in its folder, or in S3."""
 
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 from recollect.failpoints import FailPoints
@@ -19,7 +20,22 @@ class Files:
     watcher: Watcher
 
 
-def files_of(settings: Settings, fail_points: FailPoints) -> Files:
-    """The files of a home, where its settings say."""
+def files_of(
+    settings: Settings,
+    fail_points: FailPoints,
+    home_id: Callable[[], Awaitable[str]],
+    *,
+    takes_over: bool = False,
+) -> Files:
+    """The files of a home, where its settings say. `home_id` names the home once its journal is open."""
+    if settings.files_url is not None:
+        # Only here: it takes a while to import, and is there only where it was asked for.
+        from recollect.infra.image_objects import S3Images
+        from recollect.infra.s3_objects import S3Objects
+        from recollect.infra.vault_s3 import S3Vault, S3Watcher
+
+        objects = S3Objects(settings.files_url)
+        bucket = S3Vault(objects, home_id, takes_over=takes_over, fail_points=fail_points)
+        return Files(bucket, S3Images(bucket), S3Watcher(bucket))
     vault = FolderVault(settings.vault_path, fail_points=fail_points)
     return Files(vault, ImageFiles(vault, fail_points=fail_points), VaultWatcher(settings.vault_path))

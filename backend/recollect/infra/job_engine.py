@@ -189,6 +189,11 @@ class JobEngine:
         oldest = min([*again, *([] if due is None else [due])], default=now)
         return max(0, now - oldest)
 
+    async def oldest_age_ms(self, kinds: Sequence[str]) -> int:
+        """How long ago the oldest job of these kinds was queued that isn't done; 0 where there is none."""
+        since = await self._store.oldest_of(kinds)
+        return 0 if since is None else max(0, self._clock() - since)
+
     async def _dispatch(self) -> None:
         while True:
             try:

@@ -1,6 +1,7 @@
 """What a vault promises, wherever it is: in a folder (`vault_folder`), or in S3 (`vault_s3`)."""
 
 from collections.abc import AsyncIterator, Callable
+from pathlib import Path
 from typing import Protocol
 
 from recollect.domain.vault_file import FileStamp, VaultFile
@@ -28,8 +29,14 @@ class Vault(Protocol):
     async def recreate(self) -> None:
         """Start an empty vault: the person says that the missing one is gone for good."""
 
+    async def fill(self, folder: Path) -> None:
+        """Take all files of an unpacked backup, whose folder goes. The vault must be empty."""
+
     def problem(self) -> str | None:
         """What keeps the vault from being written, in words. Names no file."""
+
+    def keeps_copies(self) -> str | None:
+        """What keeps old copies of files after they were forgotten, in words."""
 
     def is_there(self) -> bool:
         """Whether it has our mark. Without it, it may be an empty mount point, or somebody else's."""

@@ -92,6 +92,12 @@ class FolderVault:
         """Start an empty vault: the person says that the missing one is gone for good."""
         self._make()
 
+    @in_thread("written")
+    def fill(self, folder: Path) -> None:
+        """Take all files of an unpacked backup, whose folder goes, unless it is in place already."""
+        if folder != self.root:
+            folder.rename(self.root)
+
     def _make(self) -> None:
         make_folder(self.root)
         (self.root / _MARKER).touch()
@@ -103,6 +109,10 @@ class FolderVault:
         if not os.access(self.root, os.W_OK):
             return "the vault is read-only"
         return self._last_failure
+
+    def keeps_copies(self) -> str | None:
+        """Nothing of ours."""
+        return None
 
     def is_there(self) -> bool:
         """Whether the folder has our mark. Without it, it may be an empty mount point or a foreign folder."""

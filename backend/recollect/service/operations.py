@@ -82,7 +82,10 @@ async def check_health(
         health.ready = False
         health.degraded.append(problem)
     if (problem := vault.problem()) is not None:
-        health.degraded.append(f"{problem}; messages are kept in the journal and written when it is back")
+        oldest = await _oldest_file(jobs)
+        health.degraded.append(
+            f"{problem}; messages are kept in the journal and written when it is back{oldest}"
+        )
     health.degraded += [problem for other in others if (problem := other()) is not None]
     try:
         await _look_at_jobs(health, jobs)
@@ -90,6 +93,15 @@ async def check_health(
         health.ready = False
         health.degraded.append(error.message)
     return health
+
+
+async def _oldest_file(jobs: JobEngine) -> str:
+    """How long the oldest file waits to be written, in words."""
+    try:
+        waited = await jobs.oldest_age_ms(WRITES_FILES)
+    except Unavailable:
+        return ""  # The journal, whose problem is told apart.
+    return f" (the oldest waits for {waited // 1000} s)" if waited >= 1000 else ""
 
 
 async def _look_at_jobs(health: Health, jobs: JobEngine) -> None:

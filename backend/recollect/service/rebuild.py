@@ -1,9 +1,7 @@
-"""Rebuild a journal from its vault, and restore a home from a backup."""
+"""Rebuild a journal from its vault."""
 
-import asyncio
-import shutil
 import sqlite3
-from collections.abc import Callable, Collection
+from collections.abc import Awaitable, Callable, Collection
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
@@ -18,13 +16,13 @@ from recollect.domain.people import Preset, read_people_file
 from recollect.domain.vault_file import StoredPart, text_digests
 from recollect.errors import HomeUnusable, RecollectError
 from recollect.failpoints import FailPoints
-from recollect.infra.archive import unpack
 from recollect.infra.files import files_of
 from recollect.infra.home_lock import HomeLock
 from recollect.infra.job_engine import JobEngine
 from recollect.infra.journal.coverage import SqlCoverage
-from recollect.infra.journal.database import Database, journal_connector
+from recollect.infra.journal.database import Database
 from recollect.infra.journal.entry_files import SqlEntryFileStore
+from recollect.infra.journal.identity import home_id
 from recollect.infra.journal.importer import SqlImporter, SqlLedgerOutbox
 from recollect.infra.journal.keys import SqlKeyStore
 from recollect.infra.journal.people import SqlPresetStore
@@ -40,7 +38,7 @@ from recollect.service.vault.reader import without_copies
 from recollect.service.vault.sweep import VaultSweep
 from recollect.service.vault.transcripts import Transcriber
 from recollect.service.verify import Verification, Verifier
-from recollect.settings import MODELS, Settings
+from recollect.settings import Settings
 
 _JOURNAL_ONLY = ("jobs", "receipts", "histories of entries and skills", "incognito threads", "API keys")
 _CANNOT_TELL = "versions of files (without a journal, old copies of existing files can't be told from edits)"
@@ -78,6 +76,7 @@ class OpenedHome:
     entry_files: EntryFiles
     verifier: Verifier
     indexer: Indexer
+    home_id: Callable[[], Awaitable[str]]
 
 
 OpenHome = Callable[[Settings], AbstractAsyncContextManager[OpenedHome]]
@@ -91,16 +90,22 @@ async def rebuild_home(
     Raises HomeUnusable, and changes nothing, if the vault is missing or holds less than a healthy journal.
     """
     fail_points = FailPoints(settings.fail_point)
-    vault = files_of(settings, fail_points).vault
+    new_path = settings.journal_path.with_name(settings.journal_path.name + ".rebuilding")
+    database = Database(SqliteConnector(new_path))
+    old = _OldJournal()
+
+    async def named() -> str:
+        return await home_id(database, old.home_id)
+
+    vault = files_of(settings, fail_points, named, takes_over=True).vault
     if not await vault.exists():
         raise HomeUnusable(f"there is no vault at {vault.place} to rebuild from; bring it back first")
-    old = await _settle_old_journal(settings, open_home) if settings.journal_path.exists() else _OldJournal()
+    if settings.journal_path.exists():
+        await _settle_old_journal(old, settings, open_home)
     lock = HomeLock(settings.home)
     lock.acquire()
     try:
-        new_path = settings.journal_path.with_name(settings.journal_path.name + ".rebuilding")
         _remove_journal(new_path)
-        database = Database(SqliteConnector(new_path))
         await database.open()
         await vault.open(expected=False)
         importer, ledger = SqlImporter(database, clock=now_ms), Ledger(settings.home / LEDGER)
@@ -160,6 +165,7 @@ class _OldJournal:
 
     keys: list[tuple[ApiKey, str]] = field(default_factory=list)
     closed_at: int | None = None
+    home_id: str | None = None
     turns: int = 0
     remembered: Remembered | None = None
     """None where it can't be read."""
@@ -168,9 +174,8 @@ class _OldJournal:
     lost: list[str] = field(default_factory=lambda: list(_JOURNAL_ONLY))
 
 
-async def _settle_old_journal(settings: Settings, open_home: OpenHome) -> _OldJournal:
+async def _settle_old_journal(old: "_OldJournal", settings: Settings, open_home: OpenHome) -> None:
     """Write what only the journal has to the vault, and read its keys. A damaged journal is renamed."""
-    old = _OldJournal()
     try:
         async with open_home(settings) as home:
             async with home.jobs.paused():
@@ -179,6 +184,7 @@ async def _settle_old_journal(settings: Settings, open_home: OpenHome) -> _OldJo
             old.lost.remove("API keys")
             old.remembered = await home.outbox.remembered()
             old.places = await home.entry_files.taker.store.places()
+            old.home_id = await home.home_id() if settings.files_url is not None else None
             old.people_files = {file.path for file in await home.people_files.store.files()}
     except RecollectError as error:
         if not isinstance(error.__cause__, sqlite3.DatabaseError) and "damaged" not in str(error):
@@ -189,41 +195,11 @@ async def _settle_old_journal(settings: Settings, open_home: OpenHome) -> _OldJo
         old.lost.append(
             f"messages that were not yet in the vault (the damaged journal is kept as {aside.name})"
         )
-    return old
 
 
 def _remove_journal(path: Path, *, keep_main: bool = False) -> None:
     for suffix in ("-wal", "-shm") if keep_main else ("", "-wal", "-shm"):
         path.with_name(path.name + suffix).unlink(missing_ok=True)
-
-
-async def restore_home(
-    archive: Path, settings: Settings, open_home: OpenHome, progress: Progress = no_progress
-) -> Verification:
-    """Unpack a backup into a home that does not exist or holds only models, and verify it."""
-    folder = settings.home
-    connector = journal_connector(settings)
-    if await connector.exists():
-        raise HomeUnusable(f"there is a journal at {connector.name} already; move it away first")
-    if folder.exists() and any(path.name != MODELS for path in folder.iterdir()):
-        raise HomeUnusable(f"{folder} is not empty; move it away, or choose another RECOLLECT_HOME")
-    beside = folder.with_name(folder.name + ".restoring")
-    shutil.rmtree(beside, ignore_errors=True)
-    beside.mkdir(parents=True)
-    try:
-        await asyncio.to_thread(unpack, archive, beside, progress)
-        FailPoints(settings.fail_point).reach("restore.unpacked")
-        if folder.exists():
-            if (folder / MODELS).exists():
-                (folder / MODELS).replace(beside / MODELS)
-            folder.rmdir()
-        beside.replace(folder)
-        if settings.database_url is not None:
-            await connector.take(folder / "journal.db")
-    finally:
-        shutil.rmtree(beside, ignore_errors=True)
-    async with open_home(settings) as home:
-        return await home.verifier.verify()
 
 
 async def rebuild(

@@ -48,7 +48,7 @@ class House:
     def __init__(self, journal: Journal, vault: PersonsVault, *followers: FileSync) -> None:
         self.journal, self.vault = journal, vault
         self.notes = journal.notes
-        self.watcher = ToldWatcher(vault.root)
+        self.watcher = ToldWatcher()
         self.reports = EditReports()
         self.revised: list[ThreadRef] = []
         self.noted: list[set[str]] = []

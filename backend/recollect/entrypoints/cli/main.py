@@ -7,7 +7,7 @@ from typing import Annotated, NoReturn
 import typer
 
 from recollect import __version__
-from recollect.entrypoints.cli import chat, doctor, manage, mcp, memory, operate, transfer
+from recollect.entrypoints.cli import chat, doctor, manage, mcp, memory, operate, transfer, vault
 from recollect.errors import RecollectError
 
 cli = typer.Typer(
@@ -29,6 +29,7 @@ cli.add_typer(mcp.mcp_cli, name="mcp")
 cli.add_typer(manage.presets_cli, name="presets")
 cli.add_typer(doctor.settings_cli, name="settings")
 cli.add_typer(transfer.skills_cli, name="skills")
+cli.add_typer(vault.vault_cli, name="vault")
 cli.add_typer(manage.webhooks_cli, name="webhooks")
 
 

@@ -175,7 +175,7 @@ def restore(
     from dataclasses import asdict
 
     from recollect.app import open_home
-    from recollect.service.rebuild import restore_home
+    from recollect.service.restore import restore_home
 
     settings = settings_for(home)
     with render.progress_bar("restoring") as progress:

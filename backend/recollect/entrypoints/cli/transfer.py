@@ -33,6 +33,7 @@ from recollect.errors import Conflict, InvalidInput
 if TYPE_CHECKING:
     from recollect.entrypoints.cli.client import HomeClient
     from recollect.service.coordination import Progress
+    from recollect.settings import Settings
 
 commands = typer.Typer()
 _ENDINGS = (".md", ".markdown", ".json", ".jsonl")
@@ -264,14 +265,14 @@ def export_skills(
 
     before = context.obj  # Options may stand before the command, too.
     user, space, home = user or before[0], space or before[1], home or before[2]
-    vault, files = settings_for(home).vault_path, _Files()
+    settings, files = settings_for(home), _Files()
     exported: list[dict[str, str]] = []
     for skill in _skills(home, space, user)["skills"]:
         if agent is not None and skill["agent"] != file_name(agent):
             continue
         name = agents_name(skill["name"], skill["tools"], [each["name"] for each in exported])
         files[f"{name}/SKILL.md"] = for_agents(skill["text"], name).encode()
-        files |= {f"{name}/{path}": content for path, content in _beside(vault / skill["path"])}
+        files |= {f"{name}/{path}": content for path, content in _beside(settings, skill["path"])}
         exported.append({"name": name, "agent": skill["agent"], "path": skill["path"]})
     states = _write(folder, files, force=force)
     if json:
@@ -286,8 +287,29 @@ def _skills(home: Path | None, space: str, user: str | None) -> dict[str, Any]:
     return call(home, space, "GET", "/api/v1/memory/skills", params={"user_id": user})
 
 
-def _beside(skill: Path) -> Iterator[tuple[str, bytes]]:
+def _beside(settings: "Settings", path: str) -> Iterator[tuple[str, bytes]]:
     """What a person put beside a skill: no links, no hidden files, no conflict files, and no other skill."""
+    if settings.files_url is None:
+        return _beside_on_disk(settings.vault_path / path)
+    return _beside_in_bucket(settings.files_url, path)
+
+
+def _beside_in_bucket(url: str, skill: str) -> Iterator[tuple[str, bytes]]:
+    from recollect.infra.s3_objects import S3Objects
+
+    objects, (folder, _, name) = S3Objects(url), skill.rpartition("/")
+    paths = sorted(each.path for each in objects.list(folder))
+    others = [path.removesuffix(name) for path in paths if path.endswith(f"/{name}") and path != skill]
+    for path in paths:
+        beside = path.removeprefix(f"{folder}/")
+        is_hidden = any(part.startswith(".") for part in beside.split("/"))
+        if is_hidden or ".conflict-" in beside or path == skill or path.startswith(tuple(others)):
+            continue
+        if (found := objects.get(path)) is not None:
+            yield beside, found.content
+
+
+def _beside_on_disk(skill: Path) -> Iterator[tuple[str, bytes]]:
     for at, folders, names in os.walk(skill.parent):
         if Path(at) != skill.parent and skill.name in names:
             folders.clear()

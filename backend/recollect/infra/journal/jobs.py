@@ -306,6 +306,15 @@ class SqlJobStore:
         )
         return found[0]["due"]  # type: ignore[no-any-return]
 
+    async def oldest_of(self, kinds: Sequence[str]) -> int | None:
+        """Since when the oldest job of these kinds is there, whatever it waits for."""
+        found = await self._database.read(
+            "SELECT min(created) AS since FROM jobs WHERE state != 'dead'"
+            f" AND kind IN ({','.join('?' * len(kinds))})",
+            tuple(kinds),
+        )
+        return found[0]["since"]  # type: ignore[no-any-return]
+
     async def hasten(self, job_ids: Sequence[int], now: int) -> int:
         """Returns how many are due sooner."""
         ids = json.dumps(list(job_ids))

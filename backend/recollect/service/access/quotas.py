@@ -1,13 +1,14 @@
 """Quotas: what a user and a key may use over time. Counted in this process alone: a restart resets the counts."""
 
 import asyncio
+import logging
 import math
 import time
 from collections.abc import Callable, Hashable, Mapping
 from typing import Literal
 
 from recollect.domain.paths import owner_folder
-from recollect.errors import DiskQuotaUsed, OverQuota
+from recollect.errors import DiskQuotaUsed, OverQuota, StorageUnavailable
 from recollect.infra.metrics import Metrics
 from recollect.infra.vault import Vault
 from recollect.service.coordination import BackgroundLoop
@@ -19,6 +20,7 @@ MEASURE_SECONDS = 30.0
 _MINUTE, _DAY = 60.0, 86_400.0
 _MEBIBYTE = 1024 * 1024
 _ROUNDING = 0.001
+_log = logging.getLogger("recollect.quotas")
 _GROWTH = 4
 """Upper bound of disk use per byte sent: the transcript and the entries made of it."""
 Whose = Literal["user", "key"]
@@ -172,4 +174,7 @@ class DiskUse(BackgroundLoop):
     async def _run(self) -> None:
         while self._quotas.disk_mb:
             await asyncio.sleep(MEASURE_SECONDS)
-            await self._quotas.measure(self._vault)
+            try:
+                await self._quotas.measure(self._vault)
+            except StorageUnavailable as error:
+                _log.warning("disk use cannot be measured: %s", error.message)

@@ -69,6 +69,7 @@ class ForgottenVerifier:
             f"{path} was made earlier and may hold what was forgotten since"
             for path in _earlier_copies(self.home)
         ]
+        result.notes += [kept] if (kept := self.vault.keeps_copies()) is not None else []
         return result
 
     async def _wait_for_purges(self) -> None:

@@ -15,7 +15,7 @@ from recollect.service import migrate as migration
 from recollect.service.coordination import no_progress
 from recollect.service.migrate import migrate
 from recollect.service.operations import backup
-from recollect.service.rebuild import restore_home
+from recollect.service.restore import restore_home
 from recollect.settings import Settings, load_settings
 from tests.files_under import files_under
 from tests.http_client import opened

@@ -125,17 +125,17 @@ async def test_running_the_purge_twice_leaves_the_same_files(journal: Journal, v
 
 
 async def test_a_purge_that_died_between_its_steps_is_finished_by_the_next(
-    journal: Journal, vault: PersonsVault
+    journal: Journal, vault: PersonsVault, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    class Dying(PersonsVault):
-        async def remove_folder(self, path: str) -> None:
-            raise StorageUnavailable("killed")
+    async def die(path: str) -> None:
+        raise StorageUnavailable("killed")
 
-    dying = Dying(vault.root)
     await delete_thread(journal.threads, Caller(), "t1", None)
     job = await purge_of_files(journal)
-    with pytest.raises(StorageUnavailable):
-        await purging(journal, dying)(job)
+    with monkeypatch.context() as dying:
+        dying.setattr(vault, "remove_folder", die)
+        with pytest.raises(StorageUnavailable):
+            await purging(journal, vault)(job)
     assert TOMBSTONES in vault.files
     await journal.jobs.run_due()
     assert list(vault.files) == [TOMBSTONES]

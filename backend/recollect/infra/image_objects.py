@@ -1,0 +1,43 @@
+"""Images as objects in S3, beside the other files of their owners."""
+
+from pathlib import PurePosixPath
+
+from recollect.domain.images import images_folder, is_image_name
+from recollect.infra.vault_s3 import S3Vault, off_loop
+
+
+class S3Images:
+    """As `Images` promises."""
+
+    def __init__(self, vault: S3Vault) -> None:
+        self.vault = vault
+
+    @off_loop("kept", "an image")
+    def keep(self, space: str, user_id: str, name: str, content: bytes) -> None:
+        self.vault.refuse_if_missing()
+        path = _image_path(space, user_id, name)
+        found = self.vault.objects.get(path)
+        if found is None or found.content != content:
+            self.vault.objects.replace(path, content)
+
+    @off_loop("read", "an image")
+    def read(self, space: str, user_id: str, name: str) -> bytes | None:
+        found = self.vault.objects.get(_image_path(space, user_id, name))
+        return None if found is None else found.content
+
+    @off_loop("listed", "an image")
+    def names(self, space: str, user_id: str) -> set[str]:
+        self.vault.refuse_if_missing()
+        listed = self.vault.objects.list(images_folder(space, user_id))
+        return {name for each in listed if is_image_name(name := PurePosixPath(each.path).name)}
+
+    @off_loop("removed", "an image")
+    def remove(self, space: str, user_id: str, names: set[str]) -> None:
+        self.vault.refuse_if_missing()
+        self.vault.objects.delete([_image_path(space, user_id, name) for name in sorted(names)])
+
+
+def _image_path(space: str, user_id: str, name: str) -> str:
+    if not is_image_name(name):
+        raise ValueError(f"{name!r} is no name of an image")
+    return f"{images_folder(space, user_id)}/{name}"

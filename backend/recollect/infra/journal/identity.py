@@ -1,0 +1,18 @@
+"""Which home a journal is: a name made once, by which files in S3 know their owner."""
+
+import secrets
+
+from recollect.infra.journal.database import Database
+
+_MARK = "home:"
+_KNOWN = f"SELECT name FROM marks WHERE substr(name, 1, {len(_MARK)}) = '{_MARK}'"
+
+
+async def home_id(database: Database, known_as: str | None = None) -> str:
+    """The same for as long as the journal and its copies live. A new journal may be `known_as` another one was."""
+    await database.execute(
+        f"INSERT INTO marks (name, at) SELECT ?, 0 WHERE NOT EXISTS ({_KNOWN})",
+        (_MARK + (known_as or secrets.token_hex(8)),),
+    )
+    known = await database.read(_KNOWN)
+    return str(known[0]["name"]).removeprefix(_MARK)

@@ -1,0 +1,391 @@
+"""The vault in S3: an object per file, replaced only while it is what it was when it was looked at."""
+
+import asyncio
+import functools
+import hashlib
+import json
+import logging
+import secrets
+import shutil
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+from concurrent.futures import ThreadPoolExecutor
+from fnmatch import fnmatchcase
+from pathlib import Path, PurePosixPath
+from typing import Any, ParamSpec, TypeVar
+
+from recollect.domain.identity import text_digest
+from recollect.domain.paths import is_markdown, is_note
+from recollect.domain.vault_file import EMPTY, FileStamp, VaultFile
+from recollect.errors import HomeUnusable, StorageUnavailable
+from recollect.failpoints import FailPoints
+from recollect.infra.s3_objects import Changed, Found, S3Objects
+from recollect.infra.vault_read import SUFFIX, decoded
+
+P = ParamSpec("P")
+R = TypeVar("R")
+MARKER = ".recollect-vault"
+"""Says which home the prefix belongs to, and which process of it works there. Empty: the next home that comes."""
+_THREADS = 8
+_TRIES = 20
+_AGAIN_SECONDS = 2.0
+_log = logging.getLogger("recollect.vault")
+
+
+class _Missing(StorageUnavailable):
+    """The whole vault is missing."""
+
+
+def off_loop(
+    done: str, what: str = "the vault"
+) -> Callable[[Callable[P, R]], Callable[P, Coroutine[Any, Any, R]]]:
+    """Run a method in threads of the vault's own: S3 that hangs keeps nobody else waiting for a thread."""
+
+    def decorated(method: Callable[P, R]) -> Callable[P, Coroutine[Any, Any, R]]:
+        @functools.wraps(method)
+        async def run(*args: P.args, **named: P.kwargs) -> R:
+            self: Any = args[0]
+            vault: S3Vault = getattr(self, "vault", self)
+            try:
+                answer = await vault.in_thread(functools.partial(method, *args, **named))
+            except _Missing:
+                raise
+            except StorageUnavailable as error:
+                vault.failed = f"{what} cannot be {done}: {error.message}"
+                raise StorageUnavailable(vault.failed) from error
+            vault.failed = None
+            return answer
+
+        return run
+
+    return decorated
+
+
+class S3Vault:
+    """As `infra/vault.py` promises. Somebody who saves an object between our look and our write is never overwritten.
+
+    The marker names the home that owns the prefix: another one is refused at its start, and a process whose place was
+    taken writes no more.
+    """
+
+    def __init__(
+        self,
+        objects: S3Objects,
+        home_id: Callable[[], Awaitable[str]],
+        *,
+        takes_over: bool = False,
+        fail_points: FailPoints | None = None,
+    ) -> None:
+        """With `takes_over`, what another home left there is taken: a person has said so."""
+        self.objects = objects
+        self._home_id = home_id
+        self._takes_over = takes_over
+        self._fail_points = fail_points or FailPoints()
+        self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="vault-s3")
+        self._mark = ""
+        self._mark_etag: str | None = None
+        self._expected = False
+        self._missing: str | None = "the vault is not open"
+        self.failed: str | None = None
+        """Why the last request failed; None if it did not."""
+        self.conflicts = 0
+
+    @property
+    def place(self) -> str:
+        return self.objects.url
+
+    async def in_thread(self, call: Callable[[], R]) -> R:
+        return await asyncio.get_running_loop().run_in_executor(self._threads, call)
+
+    async def open(self, *, expected: bool) -> None:
+        """Raises HomeUnusable where only a person can help: no such bucket, keys, or it belongs to another home."""
+        self._mark = json.dumps({"home": await self._home_id(), "process": secrets.token_hex(8)})
+        self._mark_etag, self._expected = None, expected
+        self._missing = "the files in S3 were not reached since the start"
+        try:
+            await self._claimed()
+        except StorageUnavailable as error:
+            _log.error("%s; nothing is written there until it answers", error.message)
+
+    @property
+    def _was_ours(self) -> bool:
+        """Whether this process had the prefix since it was opened."""
+        return self._mark_etag is not None
+
+    async def come_back(self) -> bool:
+        """Look whether a missing vault is there again."""
+        try:
+            await self._claimed()
+        except StorageUnavailable:
+            return False  # `problem` says why.
+        except HomeUnusable as error:
+            self._missing = self._missing if self._was_ours else error.message
+        return self.is_there()
+
+    @off_loop("reached")
+    def _claimed(self) -> None:
+        self.objects.probe()
+        self._claim(create=not self._expected)
+
+    def _claim(self, *, create: bool) -> None:
+        found = self.objects.get(MARKER)
+        if found is None and not create:
+            self._missing = (
+                "the vault is missing from S3: bring it back, or rewrite it with 'recollect verify --repair'"
+            )
+            return
+        if found is not None and found.etag != self._mark_etag and not self._may_take(found):
+            raise HomeUnusable(
+                f"{self.place} belongs to another home: give this one a prefix of its own in RECOLLECT_FILES_URL."
+                " If that home is gone for good, 'recollect rebuild' takes its files"
+            )
+        try:
+            self._mark_etag = self.objects.put(
+                MARKER, self._mark.encode(), None if found is None else found.etag
+            )
+        except Changed:
+            again = self.objects.get(MARKER)
+            if again is None or again.content != self._mark.encode():
+                raise HomeUnusable(f"another process is taking {self.place} at this moment") from None
+            self._mark_etag = again.etag
+        self._missing = None
+
+    def _may_take(self, found: Found) -> bool:
+        if self._was_ours:
+            return found.content == self._mark.encode()  # Whoever else has it since took it from us.
+        if self._takes_over or not found.content.strip():
+            return True
+        try:
+            return bool(json.loads(found.content)["home"] == json.loads(self._mark)["home"])
+        except (ValueError, KeyError, TypeError):
+            return False
+
+    @off_loop("reached")
+    def exists(self) -> bool:
+        return any(True for _ in self.objects.list())
+
+    @off_loop("written")
+    def recreate(self) -> None:
+        self._claim(create=True)
+
+    async def fill(self, folder: Path) -> None:
+        """The marker comes last, and empty: the next home that opens it owns it."""
+        files = await asyncio.to_thread(lambda: sorted(file for file in folder.rglob("*") if file.is_file()))
+        for begin in range(0, len(files), _THREADS):
+            some = [file for file in files[begin : begin + _THREADS] if file.name != MARKER]
+            await asyncio.gather(*(self._take(file.relative_to(folder).as_posix(), file) for file in some))
+        await self._leave_mark()
+        await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
+
+    @off_loop("written")
+    def _take(self, path: str, file: Path) -> None:
+        self.objects.replace(path, file.read_bytes())
+
+    @off_loop("written")
+    def _leave_mark(self) -> None:
+        self.objects.replace(MARKER, b"")
+
+    def problem(self) -> str | None:
+        return self.failed or self._missing
+
+    def keeps_copies(self) -> str | None:
+        if not self.objects.keeps_versions:
+            return None
+        return (
+            "the bucket keeps versions: what was forgotten stays in old versions until a lifecycle rule of the bucket"
+            " removes them (NoncurrentVersionExpiration)"
+        )
+
+    def is_there(self) -> bool:
+        """As the last listing of all files saw it."""
+        return self._missing is None
+
+    def refuse_if_missing(self) -> None:
+        if not self.is_there():
+            raise _Missing(self.problem())
+
+    async def read(self, path: str) -> str | None:
+        found = await self.look(path)
+        return None if found is None else found.text
+
+    @off_loop("read")
+    def look(self, path: str, limit: int | None = None) -> VaultFile | None:
+        found = self.objects.get(path, limit)
+        return None if found is None else _file(path, found)
+
+    async def is_blocked(self, path: str) -> bool:
+        """Never: to S3 folders are nothing but names."""
+        return False
+
+    @off_loop("read")
+    def stamps(self, folder: str = "") -> dict[str, FileStamp]:
+        """Where all are listed, the marker is looked for among them: a vault that is gone has no files to miss."""
+        found, mark = {}, None
+        for path, etag, size in self.objects.list(folder):
+            if path == MARKER:
+                mark = etag
+            elif is_markdown(path) and not _is_hidden(path):
+                found[path] = _stamp(etag, size)
+        if not folder and mark != self._mark_etag and self.is_there():
+            self._missing = (
+                "the vault is missing from S3: bring it back, or rewrite it with 'recollect verify --repair'"
+                if mark is None
+                else f"another process has taken {self.place}: stop one of the two, and restart this one"
+            )
+            _log.error("%s", self._missing)
+        return found
+
+    @off_loop("read")
+    def list_files(self, folder: str = "") -> list[str]:
+        return sorted(path for path, _, _ in self.objects.list(folder) if path.endswith(SUFFIX))
+
+    @off_loop("read")
+    def holds_transcripts(self) -> bool:
+        pattern = f"*/users/*/threads/*/*{SUFFIX}"
+        return any(fnmatchcase(path, pattern) for path, _, _ in self.objects.list())
+
+    @off_loop("read")
+    def bytes_below(self, folder: str) -> int:
+        return sum(size for _, _, size in self.objects.list(folder))
+
+    @off_loop("read")
+    def sources(self) -> dict[str, Callable[[], bytes]]:
+        """With an empty marker: whoever restores it to a folder, or to S3, owns it there."""
+        found: dict[str, Callable[[], bytes]] = {
+            path: functools.partial(self._content, path) for path, _, _ in self.objects.list()
+        }
+        return found | {MARKER: bytes}
+
+    def _content(self, path: str) -> bytes:
+        found = self.objects.get(path)
+        if found is None:
+            raise FileNotFoundError(path)
+        return found.content
+
+    @off_loop("written")
+    def write(self, path: str, text: str, ours: frozenset[str]) -> str | None:
+        conflict, _ = self._write(path, text, ours, insist=True)
+        return conflict
+
+    @off_loop("written")
+    def write_unless_foreign(self, path: str, text: str, ours: frozenset[str]) -> VaultFile | None:
+        _, theirs = self._write(path, text, ours, insist=False)
+        return None if theirs is None else _file(path, theirs)
+
+    def _write(
+        self, path: str, text: str, ours: frozenset[str], *, insist: bool
+    ) -> tuple[str | None, Found | None]:
+        """Returns the conflict file that a person's version was kept as or, unless we `insist`, that version."""
+        self.refuse_if_missing()
+        content, digest, conflict = text.encode(), text_digest(text), None
+        for _ in range(_TRIES):
+            found = self.objects.get(path)
+            if found is not None and found.digest == digest:
+                return conflict, None  # Ours whose answer was lost, or a person's with the same text.
+            if found is not None and found.digest not in ours:
+                if not insist:
+                    return None, found
+                conflict = self._keep_beside(path, found)
+            self._fail_points.reach("vault.synced")
+            try:
+                self.objects.put(path, content, None if found is None else found.etag)
+            except Changed:
+                continue
+            self._fail_points.reach("vault.renamed")
+            return conflict, None
+        raise StorageUnavailable("a file is changed again and again at this moment")
+
+    @off_loop("written")
+    def keep_copy(self, path: str, digest: str) -> str | None:
+        self.refuse_if_missing()
+        found = self.objects.get(path)
+        return None if found is None or found.digest != digest else self._keep_beside(path, found)
+
+    def _keep_beside(self, path: str, found: Found) -> str:
+        kept = conflict_path(path, found.digest)
+        try:
+            self.objects.put(kept, found.content, None)
+        except Changed:
+            return kept  # It was kept before.
+        self.conflicts += 1
+        _log.warning("%s was changed by hand; that version is kept as %s", path, kept)
+        return kept
+
+    @off_loop("written")
+    def remove_folder(self, path: str) -> None:
+        self.refuse_if_missing()
+        self.objects.delete([each.path for each in self.objects.list(path)])
+
+    async def remove_empty_folder(self, path: str) -> None:
+        """There are none."""
+
+    @off_loop("written")
+    def remove_file(self, path: str, ours: frozenset[str]) -> str | None:
+        """It is emptied first, if it is still what was looked at: S3 deletes without asking."""
+        self.refuse_if_missing()
+        conflict = None
+        for _ in range(_TRIES):
+            found = self.objects.get(path)
+            if found is None:
+                return conflict
+            if found.digest not in ours and found.digest != EMPTY:
+                conflict = self._keep_beside(path, found)
+            try:
+                self.objects.put(path, b"", found.etag)
+            except Changed:
+                continue
+            self.objects.delete([path])
+            return conflict
+        raise StorageUnavailable("a file is changed again and again at this moment")
+
+    async def remove_leftovers(self, folder: str) -> None:
+        """A write that is interrupted leaves nothing."""
+
+
+class S3Watcher:
+    """Hand edits in S3 are seen by listing, which is what a sweep does. This looks whether a missing vault is back."""
+
+    def __init__(self, vault: S3Vault, *, seconds: float = _AGAIN_SECONDS) -> None:
+        self._vault, self._seconds = vault, seconds
+        self._stopped = asyncio.Event()
+
+    def problem(self) -> str | None:
+        return None
+
+    async def changes(self) -> AsyncIterator[set[str]]:
+        self._stopped = asyncio.Event()
+        while not self._stopped.is_set():
+            try:
+                async with asyncio.timeout(self._seconds):
+                    await self._stopped.wait()
+            except TimeoutError:
+                if not self._vault.is_there() and await self._vault.come_back():
+                    yield {""}
+
+    def stop(self) -> None:
+        self._stopped.set()
+
+
+def conflict_path(path: str, digest: str) -> str:
+    """What a person's version of a file is kept as."""
+    name = PurePosixPath(path)
+    return str(name.with_name(f"{name.stem}.conflict-{digest[:8]}{SUFFIX}"))
+
+
+def _file(path: str, found: Found) -> VaultFile:
+    text, is_text = decoded(found.content, any_encoding=is_note(path))
+    return VaultFile(
+        text=text,
+        digest=found.digest,
+        lf_digest=found.lf_digest,
+        modified=found.modified_ms,
+        stamp=_stamp(found.etag, found.size),
+        is_whole=found.is_whole and is_text,
+    )
+
+
+def _stamp(etag: str, size: int) -> FileStamp:
+    return FileStamp(int.from_bytes(hashlib.sha256(etag.encode()).digest()[:8]), size)
+
+
+def _is_hidden(path: str) -> bool:
+    return any(part.startswith(".") for part in path.split("/"))

@@ -1,0 +1,209 @@
+"""A folder that is a copy of a vault in S3, for a person who edits: pull brings it up to date, push takes back edits."""
+
+import hashlib
+import json
+import os
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import NamedTuple
+
+from recollect.domain.vault_file import loss_in_words
+from recollect.errors import Conflict, InvalidInput
+from recollect.infra.s3_objects import Changed, Found, S3Objects
+from recollect.infra.vault_s3 import MARKER, conflict_path
+from recollect.service.coordination import Progress, no_progress
+
+RECORD = ".recollect-copy.json"
+"""Beside the files: where they came from, and what each was when it came or went."""
+_AT_ONCE = 8
+
+
+class Known(NamedTuple):
+    """A file as it is on both sides."""
+
+    etag: str
+    digest: str
+
+
+@dataclass(slots=True)
+class CopyReport:
+    """Paths of what a pull or push did."""
+
+    brought: list[str] = field(default_factory=list)
+    sent: list[str] = field(default_factory=list)
+    removed: list[str] = field(default_factory=list)
+    """Removed here by a pull, there by a push."""
+    conflicts: list[str] = field(default_factory=list)
+    """Files that hold a version of this folder, which had been changed in S3, too: that version has the file's name."""
+    waiting: list[str] = field(default_factory=list)
+    """Changed or removed here, and not pushed yet."""
+
+
+class FolderCopy:
+    """Neither side's words are ever lost: where both changed a file, this folder's version is kept as a conflict file."""
+
+    def __init__(self, objects: S3Objects, folder: Path, progress: Progress = no_progress) -> None:
+        self._objects, self._progress = objects, progress
+        self._folder = folder.expanduser().resolve()
+        self._known = self._recorded()
+        self.report = CopyReport()
+
+    def pull(self) -> CopyReport:
+        """Bring the folder up to date. What was changed here stays, for a push."""
+        self._folder.mkdir(parents=True, exist_ok=True)
+        with self._recording():
+            return self._pulled()
+
+    def _pulled(self) -> CopyReport:
+        there = {each.path: each.etag for each in self._objects.list() if not _is_hidden(each.path)}
+        here = self._digests()
+        new = [
+            path for path in sorted(there) if path not in self._known or self._known[path].etag != there[path]
+        ]
+        for path, found in self._fetched(new):
+            if found is not None:
+                self._bring(path, found, here.get(path))
+        for path in sorted(self._known.keys() - there.keys()):
+            if here.get(path) == self._known.pop(path).digest:
+                (self._folder / path).unlink()
+                self.report.removed.append(path)
+        known = {path: known.digest for path, known in self._known.items()}
+        here = self._digests()
+        self.report.waiting = sorted(path for path in {*known, *here} if known.get(path) != here.get(path))
+        return self.report
+
+    def push(self, *, force: bool = False) -> CopyReport:
+        """Send what was changed here. Raises Conflict where a fifth of the files is gone here, unless with `force`."""
+        if not self._folder.is_dir():
+            raise InvalidInput(f"there is no folder {self._folder}")
+        here = self._digests()
+        gone = sorted(self._known.keys() - here.keys())
+        if not force and loss_in_words(0, len(self._known), 0, len(gone)) is not None:
+            raise Conflict(
+                f"{len(gone):,} of {len(self._known):,} files are gone from {self._folder}; nothing was pushed."
+                " Bring them back with 'recollect vault pull', or remove them in S3, too, with --force"
+            )
+        changed = [
+            path
+            for path, digest in sorted(here.items())
+            if path not in self._known or self._known[path].digest != digest
+        ]
+        with self._recording():
+            for done, (path, work) in enumerate(
+                [*((path, self._send) for path in changed), *((path, self._remove) for path in gone)], 1
+            ):
+                work(path)
+                self._progress(done, len(changed) + len(gone))
+            with suppress(Changed):
+                self._objects.put(MARKER, b"", None)  # A new vault: the next home that comes takes it.
+        return self.report
+
+    def _bring(self, path: str, found: Found, here: str | None) -> None:
+        known = self._known.get(path)
+        if here is not None and here != found.digest and (known is None or known.digest != here):
+            self._set_aside(path, here)
+        if here != found.digest:
+            self._put(path, found.content)
+            self.report.brought.append(path)
+        self._known[path] = Known(found.etag, found.digest)
+
+    def _send(self, path: str) -> None:
+        content = (self._folder / path).read_bytes()
+        digest = hashlib.sha256(content).hexdigest()
+        known = self._known.get(path)
+        try:
+            etag = self._objects.put(path, content, None if known is None else known.etag)
+        except Changed:
+            found = self._objects.get(path)
+            if found is None:  # Removed there: what was changed since is a new file.
+                del self._known[path]
+                self._send(path)
+                return
+            if found.digest != digest:
+                kept = self._set_aside(path, digest)
+                self._put(path, found.content)
+                self._send(kept)
+            self._known[path] = Known(found.etag, found.digest)
+            return
+        self._known[path] = Known(etag, digest)
+        self.report.sent.append(path)
+
+    def _remove(self, path: str) -> None:
+        """Emptied first, if it is still what was pulled: S3 deletes without asking."""
+        known = self._known.pop(path)
+        try:
+            self._objects.put(path, b"", known.etag)
+        except Changed:
+            if (found := self._objects.get(path)) is not None:
+                self._bring(path, found, None)  # Changed there: it is back.
+            return
+        self._objects.delete([path])
+        self.report.removed.append(path)
+
+    def _set_aside(self, path: str, digest: str) -> str:
+        kept = conflict_path(path, digest)
+        (self._folder / path).replace(self._folder / kept)
+        self.report.conflicts.append(kept)
+        return kept
+
+    def _fetched(self, paths: Sequence[str]) -> Iterator[tuple[str, Found | None]]:
+        with ThreadPoolExecutor(_AT_ONCE) as threads:
+            for begin in range(0, len(paths), _AT_ONCE):
+                some = paths[begin : begin + _AT_ONCE]
+                yield from zip(some, threads.map(self._objects.get, some), strict=True)
+                self._progress(begin + len(some), len(paths))
+
+    def _digests(self) -> dict[str, str]:
+        """Of all files that are neither hidden nor links."""
+        found = {}
+        for at, folders, names in os.walk(self._folder):
+            folders[:] = [
+                name for name in folders if not name.startswith(".") and not Path(at, name).is_symlink()
+            ]
+            for name in names:
+                file = Path(at, name)
+                if not name.startswith(".") and not file.is_symlink() and file.is_file():
+                    path = file.relative_to(self._folder).as_posix()
+                    found[path] = hashlib.sha256(file.read_bytes()).hexdigest()
+        return found
+
+    def _put(self, path: str, content: bytes) -> None:
+        """Beside first, then in its place: a file is there as a whole or as it was."""
+        file = self._folder / path
+        if not file.parent.resolve().is_relative_to(self._folder):
+            raise InvalidInput(f"{file.parent} is a link that leads elsewhere: make it a folder")
+        file.parent.mkdir(parents=True, exist_ok=True)
+        beside = file.with_name(f".{file.name[:200]}.{os.getpid()}.tmp")
+        beside.write_bytes(content)
+        beside.replace(file)
+
+    def _recorded(self) -> dict[str, Known]:
+        try:
+            found = json.loads((self._folder / RECORD).read_bytes())
+        except (FileNotFoundError, NotADirectoryError):
+            return {}
+        except ValueError as error:
+            raise InvalidInput(f"{self._folder / RECORD} cannot be read; pull into a new folder") from error
+        if found["url"] != self._objects.url:
+            raise InvalidInput(f"{self._folder} is a copy of {found['url']}, and not of {self._objects.url}")
+        return {path: Known(*known) for path, known in found["files"].items()}
+
+    @contextmanager
+    def _recording(self) -> Iterator[None]:
+        """What was done is recorded, however it ends."""
+        try:
+            yield
+        finally:
+            self._record()
+
+    def _record(self) -> None:
+        files = {path: list(known) for path, known in sorted(self._known.items())}
+        content = json.dumps({"url": self._objects.url, "files": files}, ensure_ascii=False, indent=0)
+        self._put(RECORD, content.encode())
+
+
+def _is_hidden(path: str) -> bool:
+    return any(part.startswith(".") for part in path.split("/"))

@@ -1,0 +1,163 @@
+"""A folder that is pulled from S3 and pushed back loses nobody's words."""
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from recollect.errors import Conflict, InvalidInput
+from recollect.infra.s3_objects import S3Objects
+from recollect.infra.vault_s3 import MARKER
+from recollect.service.vault.folder_copy import RECORD, CopyReport, FolderCopy
+from tests.buckets import Objects, new_bucket, new_url
+from tests.persons_vault import Files
+
+A, B = "default/users/ann/notes/a.md", "default/users/ann/notes/b.md"
+
+
+class Desk:
+    """A person's folder, and the objects that it is a copy of."""
+
+    def __init__(self, folder: Path) -> None:
+        self.objects, self.folder = S3Objects(new_url()), folder
+        self.there, self.here = Objects(self.objects), Files(folder)
+
+    def pull(self) -> CopyReport:
+        return FolderCopy(self.objects, self.folder).pull()
+
+    def push(self, *, force: bool = False) -> CopyReport:
+        return FolderCopy(self.objects, self.folder).push(force=force)
+
+
+@pytest.fixture
+def desk(tmp_path: Path) -> Desk:
+    """With two files that were pulled."""
+    desk = Desk(tmp_path / "desk")
+    desk.there[A], desk.there[B] = "a", "b"
+    assert desk.pull().brought == [A, B]
+    return desk
+
+
+def test_what_is_pulled_is_the_same_and_a_second_pull_brings_what_changed(desk: Desk) -> None:
+    desk.objects.replace("default/users/ann/images/x.png", b"\xff\x00")
+    desk.there[A] = "changed"
+    assert desk.pull().brought == ["default/users/ann/images/x.png", A]
+    assert dict(desk.here) == dict(desk.there)
+    assert (desk.folder / "default/users/ann/images/x.png").read_bytes() == b"\xff\x00"
+    assert desk.pull() == CopyReport()
+
+
+def test_what_was_changed_made_or_removed_here_is_pushed(desk: Desk) -> None:
+    desk.here[A], desk.here["default/users/ann/notes/new.md"] = "mine", "new"
+    del desk.here[B]
+    assert len(desk.pull().waiting) == 3
+    report = desk.push()
+    assert (len(report.sent), report.removed, report.conflicts) == (2, [B], [])
+    assert dict(desk.there) == dict(desk.here) == {A: "mine", "default/users/ann/notes/new.md": "new"}
+    assert desk.pull() == CopyReport()
+
+
+@pytest.mark.parametrize("way", ["pull", "push"])
+def test_where_both_changed_a_file_both_versions_are_kept(desk: Desk, way: str) -> None:
+    desk.here[A], desk.there[A] = "mine", "theirs"
+    report = desk.pull() if way == "pull" else desk.push()
+    (kept,) = report.conflicts
+    assert kept.startswith("default/users/ann/notes/a.conflict-")
+    assert desk.here[A] == desk.there[A] == "theirs"
+    assert desk.here[kept] == "mine"
+    desk.push()
+    assert desk.there[kept] == "mine"
+
+
+def test_the_same_change_on_both_sides_is_no_conflict(desk: Desk) -> None:
+    desk.here[A] = desk.there[A] = "the same"
+    assert desk.push().conflicts == desk.pull().conflicts == []
+
+
+def test_what_was_removed_on_one_side_and_changed_on_the_other_stays(desk: Desk) -> None:
+    del desk.here[A]
+    desk.there[A] = "changed there"
+    del desk.there[B]
+    desk.here[B] = "changed here"
+    desk.push()
+    assert dict(desk.here) == dict(desk.there) == {A: "changed there", B: "changed here"}
+
+
+def test_what_was_removed_there_goes_here_unless_it_was_changed(desk: Desk) -> None:
+    desk.here[B] = "changed here"
+    del desk.there[A]
+    del desk.there[B]
+    assert desk.pull().removed == [A]
+    assert dict(desk.here) == {B: "changed here"}
+
+
+def test_a_folder_that_lacks_many_files_removes_none_in_s3_unless_it_is_forced(desk: Desk) -> None:
+    for number in range(8):
+        desk.there[f"default/users/ann/notes/{number}.md"] = "x"
+    desk.pull()
+    for number in range(5):
+        del desk.here[f"default/users/ann/notes/{number}.md"]
+    with pytest.raises(Conflict, match="5 of 10 files"):
+        desk.push()
+    assert len(desk.there) == 10
+    assert len(desk.push(force=True).removed) == 5
+    assert len(desk.there) == 5
+
+
+def test_hidden_files_and_links_stay_where_they_are(desk: Desk, tmp_path: Path) -> None:
+    (desk.folder / ".obsidian").mkdir()
+    (desk.folder / ".obsidian/app.md").write_text("x")
+    (tmp_path / "secret.md").write_text("x")
+    (desk.folder / "link.md").symlink_to(tmp_path / "secret.md")
+    assert desk.push() == CopyReport()
+    assert set(desk.there) == {A, B}
+
+
+def test_nothing_is_written_through_a_link_out_of_the_folder(desk: Desk, tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    (desk.folder / "out").symlink_to(tmp_path / "elsewhere")
+    desk.there["out/x.md"] = "x"
+    with pytest.raises(InvalidInput, match="link"):
+        desk.pull()
+    assert list((tmp_path / "elsewhere").iterdir()) == []
+
+
+def test_a_folder_that_is_a_copy_of_something_else_is_refused(desk: Desk) -> None:
+    with pytest.raises(InvalidInput, match="is a copy of"):
+        FolderCopy(S3Objects(new_url()), desk.folder)
+
+
+def test_a_pull_that_was_broken_off_goes_on(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    desk.there[A], desk.there[B] = "newer a", "newer b"
+    put, puts = FolderCopy._put, list[str]()
+
+    def once(self: FolderCopy, path: str, content: bytes) -> None:
+        puts.append(path)
+        if path == B and puts.count(B) == 1:
+            raise KeyboardInterrupt
+        put(self, path, content)
+
+    monkeypatch.setattr(FolderCopy, "_put", once)
+    with pytest.raises(KeyboardInterrupt):
+        desk.pull()
+    assert len(json.loads((desk.folder / RECORD).read_bytes())["files"]) == 2
+    assert desk.pull() == CopyReport(brought=[B])
+
+
+async def test_a_folder_that_is_pushed_to_an_empty_prefix_becomes_the_vault_of_the_next_home(
+    tmp_path: Path,
+) -> None:
+    vault = await new_bucket()
+    await vault.write(A, "a", frozenset())
+    desk = Desk(tmp_path / "desk")
+    FolderCopy(vault.objects, desk.folder).pull()
+    (desk.folder / RECORD).unlink()
+    assert desk.push().sent == [A]
+    found = desk.objects.get(MARKER)
+    assert found is not None
+    assert found.content == b""
+    moved = type(vault)(desk.objects.url)
+    await moved.open(expected=True)
+    assert moved.is_there()
+    shutil.rmtree(desk.folder)
