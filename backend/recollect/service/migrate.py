@@ -1,7 +1,6 @@
 """Moves the journal of a stopped home into PostgreSQL, or back into a file. Until the last step the old one counts."""
 
 from dataclasses import dataclass
-from typing import cast
 
 from recollect.errors import HomeUnusable
 from recollect.infra.home_lock import HomeLock
@@ -49,12 +48,10 @@ async def _to_postgres(settings: Settings, url: str, progress: Progress) -> Migr
         raise HomeUnusable(f"there is no journal at {file}; start the server on PostgreSQL straight away")
     connector = journal_connector(there)
     from recollect.infra.journal.moving import fill_postgres
-    from recollect.infra.journal.postgres import PostgresConnector
 
-    digests = await fill_postgres(file, cast(PostgresConnector, connector), progress)
+    digests = await fill_postgres(file, connector, progress)
     todo = await _name(settings, url)
-    if todo is None:
-        file.replace(file.with_name(f"{file.stem}.migrated-{now_ms()}{file.suffix}"))
+    file.replace(file.with_name(f"{file.stem}.migrated-{now_ms()}{file.suffix}"))
     return Migration(
         sum(each.rows for each in digests.values()), len(digests), str(file), connector.name, todo
     )
@@ -68,12 +65,11 @@ async def _to_file(settings: Settings, progress: Progress) -> Migration:
         raise HomeUnusable(f"there is a journal at {file} already; move it away first")
     connector = journal_connector(settings)
     from recollect.infra.journal.moving import copy_to_file
-    from recollect.infra.journal.postgres import PostgresConnector
 
     beside = file.with_name(f"{file.name}.migrating")
     await connector.open()
     try:
-        digests = await copy_to_file(cast(PostgresConnector, connector), beside, progress)
+        digests = await copy_to_file(connector, beside, progress)
     finally:
         await connector.close()
     beside.replace(file)

@@ -15,8 +15,7 @@ from psycopg import sql
 
 from recollect.errors import HomeUnusable
 from recollect.infra.journal.connection import HEAD, current_revision, upgrade_schema
-from recollect.infra.journal.connector import Connection
-from recollect.infra.journal.postgres import PostgresConnector
+from recollect.infra.journal.connector import Connection, Connector
 from recollect.infra.journal.postgres_connection import Driver, PostgresConnection
 from recollect.infra.journal.sqlite import SqliteConnector
 
@@ -49,7 +48,7 @@ class Digest:
 Digests = dict[str, Digest]
 
 
-async def fill_postgres(file: Path, connector: PostgresConnector, progress: Progress) -> Digests:
+async def fill_postgres(file: Path, connector: Connector, progress: Progress) -> Digests:
     """Bring the file to today's schema, open the journal and copy; both are closed when it returns."""
     old = SqliteConnector(file)
     await old.open()
@@ -61,7 +60,7 @@ async def fill_postgres(file: Path, connector: PostgresConnector, progress: Prog
         await connector.close()
 
 
-async def copy_to_postgres(file: Path, connector: PostgresConnector, progress: Progress) -> Digests:
+async def copy_to_postgres(file: Path, connector: Connector, progress: Progress) -> Digests:
     """Fill an empty journal, or find that it holds the same already. Raises HomeUnusable where it holds something else."""
 
     def copy(connection: Connection) -> Digests:
@@ -90,7 +89,7 @@ async def copy_to_postgres(file: Path, connector: PostgresConnector, progress: P
     return await connector.write(copy)
 
 
-async def copy_to_file(connector: PostgresConnector, file: Path, progress: Progress) -> Digests:
+async def copy_to_file(connector: Connector, file: Path, progress: Progress) -> Digests:
     """Write the journal, as it is at one moment, into a new SQLite file; durable when it returns."""
 
     def copy(connection: Connection) -> Digests:

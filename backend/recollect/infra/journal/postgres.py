@@ -14,6 +14,7 @@ from recollect.errors import Unavailable
 from recollect.failpoints import FailPoints
 from recollect.infra.journal.connector import Operation
 from recollect.infra.journal.group_commit import GroupCommit
+from recollect.infra.journal.moving import copy_to_file, fill_postgres
 from recollect.infra.journal.postgres_connection import (
     UNDER_WAY,
     Driver,
@@ -172,13 +173,9 @@ class PostgresConnector:
             raise translated(error, self.name) from error
 
     async def copy_to(self, file: Path) -> None:
-        from recollect.infra.journal.moving import copy_to_file
-
         await copy_to_file(self, file, lambda done, total: None)
 
     async def take(self, file: Path) -> None:
-        from recollect.infra.journal.moving import fill_postgres
-
         await fill_postgres(file, self, lambda done, total: None)
         await asyncio.to_thread(file.unlink)
 
