@@ -1,7 +1,7 @@
 """Make the recall model, a stage a command; see README.md beside this."""
 
 import argparse
-from dataclasses import astuple, fields, replace
+from dataclasses import fields, replace
 from pathlib import Path
 
 SHIPPED = Path(__file__).parents[2] / "backend/recollect/models/recall-v1"
@@ -74,8 +74,7 @@ def collect(given: argparse.Namespace) -> None:
     import pairs
     from measure import NO_SHARED_WORDS, open_model
 
-    kept = pairs.merge(given.files, NO_SHARED_WORDS, open_model(SHIPPED))
-    pairs.FILE.write_text("".join("\t".join(astuple(pair)) + "\n" for pair in kept), "utf-8")
+    pairs.write_pairs(pairs.merge(given.files, NO_SHARED_WORDS, open_model(SHIPPED)), pairs.FILE)
 
 
 def practise(given: argparse.Namespace) -> None:

@@ -3,7 +3,7 @@
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from pathlib import Path
 
 import minilm
@@ -38,7 +38,17 @@ class Pair:
 
 def read_pairs(file: Path) -> list[Pair]:
     rows = (line.split("\t") for line in file.read_text("utf-8").splitlines())
-    return [Pair(*(part.strip() for part in row)) for row in rows if len(row) == 4 and all(row)]
+    return [Pair(*(_unescaped(part) for part in row)) for row in rows if len(row) == 4 and all(row)]
+
+
+def write_pairs(pairs: Iterable[Pair], file: Path) -> None:
+    """A line a pair; line breaks in a message are written as two characters."""
+    lines = ("\t".join(part.replace("\n", "\\n") for part in astuple(pair)) for pair in pairs)
+    file.write_text("".join(line + "\n" for line in lines), "utf-8")
+
+
+def _unescaped(part: str) -> str:
+    return part.strip().replace("\\n", "\n")
 
 
 def merge(files: Iterable[Path], measured: Path, embed: Callable[[Sequence[str]], Tensor]) -> list[Pair]:
