@@ -1,4 +1,4 @@
-"""Commands that look and change nothing: doctor, status, settings. None of them opens the home."""
+"""Commands that look and change nothing: doctor, status. Neither opens the home."""
 
 import asyncio
 import os
@@ -9,22 +9,22 @@ import time
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import typer
 
 from recollect import __version__
 from recollect.entrypoints.cli.options import Home, Json, Space, settings_for
-from recollect.entrypoints.cli.render import counted, print_json, print_table, say, show
-from recollect.errors import EmbedderUnavailable, HomeUnusable, InvalidInput, ModelUnavailable, RecollectError
+from recollect.entrypoints.cli.render import counted, say, show
+from recollect.errors import EmbedderUnavailable, HomeUnusable, ModelUnavailable, RecollectError
 
 if TYPE_CHECKING:
     from recollect.settings import Settings
 
 commands = typer.Typer()
-settings_cli = typer.Typer(help="Show settings and where they come from; check them.", no_args_is_help=True)
 
 _LITTLE_BYTES = 1024**3
+_PATIENCE_SECONDS = 2.0
 _START = "recollect serve"
 _CONNECT = "start Ollama, LM Studio or llama.cpp on this machine, or set RECOLLECT_LLM__BASE_URL; see docs/backends.md"
 
@@ -105,6 +105,8 @@ def _home_and_settings(home: Path | None) -> Iterator[Finding]:
     served = asyncio.run(_served(settings))
     # A server has an environment of its own, and says itself what it misses.
     if served is None:
+        yield _journal(settings)
+        yield Finding("files", "ok", settings.files_url or str(settings.vault_path))
         yield _embedding(settings)
     none = Finding("server", "note", "none runs on this home", _START)
     yield from served or [none, asyncio.run(_own_look(settings))]
@@ -152,8 +154,24 @@ def _settings(settings: "Settings") -> Finding:
     return Finding("settings", "ok", f"valid; {file} {'is read' if file.is_file() else 'is not there'}")
 
 
+def _journal(settings: "Settings") -> Finding:
+    from recollect.infra.journal.database import journal_connector
+
+    try:
+        connector = journal_connector(
+            settings.model_copy(update={"database_wait_seconds": _PATIENCE_SECONDS})
+        )
+        is_there = asyncio.run(connector.exists())
+    except RecollectError as error:
+        return Finding(
+            "journal", "problem", str(error), "correct RECOLLECT_DATABASE_URL, or start the database"
+        )
+    return Finding("journal", "ok", f"{connector.engine}{'' if is_there else ', not there yet'}")
+
+
 def _embedding(settings: "Settings") -> Finding:
     from recollect.infra.embedders.onnx_model import load_model
+    from recollect.infra.secrets import mask_secrets
 
     chosen = settings.embedding
     if chosen.kind == "none":
@@ -161,7 +179,7 @@ def _embedding(settings: "Settings") -> Finding:
             "embedding", "note", "off: search goes by words alone", "unset RECOLLECT_EMBEDDING__KIND"
         )
     if chosen.kind == "openai":
-        return Finding("embedding", "ok", f"{chosen.model} at {_masked(chosen.base_url)}")
+        return Finding("embedding", "ok", f"{chosen.model} at {mask_secrets(chosen.base_url or '')[0]}")
     try:
         load_model(settings.model_folder, threads=1)
     except EmbedderUnavailable as error:
@@ -207,6 +225,9 @@ def findings_about(server: ServerState) -> Iterator[Finding]:
         yield Finding("server", "note", told, f"start it again: this is version {__version__}")
     else:
         yield Finding("server", "ok", told)
+    for about in ("journal", "files"):
+        if place := health.get(about):
+            yield Finding(about, "ok", place)
     for hint in health["hints"]:
         yield Finding("setup", "note", hint)
     now = time.time() * 1000
@@ -301,7 +322,7 @@ async def _status(settings: "Settings", space: str) -> dict[str, Any]:
     return {
         "home": str(settings.home), "running": True, "address": holder.address, "pid": holder.pid,
         "version": health["version"], "health": health["status"], "degraded": health["degraded"],
-        "embedding_model": health["embedding_model"],
+        "journal": health["journal"], "files": health["files"], "embedding_model": health["embedding_model"],
         "messages": coverage["messages"], "waiting": coverage["buffered"], "jobs": health["jobs"],
     }  # fmt: skip
 
@@ -312,89 +333,10 @@ def _print_status(told: dict[str, Any]) -> None:
         return
     say(f"server: {told['address']} (version {told['version']}, process {told['pid']})")
     say(f"home: {told['home']}")
+    say(f"journal: {told['journal']}")
+    say(f"files: {told['files']}")
     say(f"health: {told['health']}" + "".join(f"\n  {each}" for each in told["degraded"]))
     say(f"messages: {told['messages']}")
     model = told["embedding_model"]
     say(f"search: by words{f' and by meaning, with {model}' if model else ''}")
     say(f"backlog: {_backlog(told, told['waiting'])}")
-
-
-@settings_cli.command(
-    "show",
-    epilog="Examples: recollect settings show  |  recollect settings show llm  |  recollect settings show --json",
-)
-def show_settings(
-    name: Annotated[
-        str | None, typer.Argument(help="Only this setting or group: llm, llm.model, RECOLLECT_LLM__MODEL.")
-    ] = None,
-    home: Home = None,
-    json: Json = False,
-) -> None:
-    """Print every setting, its value, and where it comes from. Secrets are masked."""
-    from recollect.settings import did_you_mean, place_of
-
-    settings = list(_shown(settings_for(home), home))
-    if name is not None:
-        place = place_of(name.replace(".", "__").upper())
-        settings = [each for each in settings if place_of(each["variable"])[: len(place)] == place]
-        if not settings:
-            raise InvalidInput(f"there is no setting {name}{did_you_mean(place, '.'.join)}")
-    rows = [(each["name"], _words(each["value"]), each["from"]) for each in settings]
-    show({"settings": settings}, lambda _: print_table(("setting", "value", "from"), rows), as_json=json)
-
-
-def _shown(settings: "Settings", home: Path | None) -> Iterator[dict[str, Any]]:
-    from recollect.settings import Settings, SettingSources, place_of, setting_names
-
-    sources = SettingSources({"home": home} if home else {})
-    values, defaults = settings.model_dump(mode="json"), Settings.model_construct().model_dump(mode="json")
-    for variable in setting_names():
-        place = place_of(variable)
-        value, default = values, defaults
-        for part in place:
-            value, default = value[part], default[part]
-        source = sources.of(place, exact=value == default)
-        yield {
-            "name": ".".join(place), "variable": variable, "value": _masked(value), "from": source or "default",
-        }  # fmt: skip
-
-
-def _masked(value: Any) -> Any:
-    """Keys are masked by the settings themselves; an address may hold a password, too."""
-    from recollect.infra.secrets import mask_secrets
-
-    if isinstance(value, dict):
-        return {name: _masked(item) for name, item in value.items()}
-    return mask_secrets(value)[0] if isinstance(value, str) else value
-
-
-def _words(value: Any) -> str:
-    if value is None:
-        return "unset"
-    if isinstance(value, list):
-        return ", ".join(map(str, value)) or "empty"
-    return str(value).lower() if isinstance(value, bool) else str(value)
-
-
-@settings_cli.command("check", epilog="Example: recollect settings check")
-def check_settings(home: Home = None, json: Json = False) -> None:
-    """Check file and variables; name each mistake, where it is, and what was probably meant.
-
-    The exit code is 1 if there is one.
-    """
-    from recollect.settings import hidden_problems, settings_file, unknown_variables
-
-    problems = [f"{name}: there is no such setting{meant}" for name, meant in unknown_variables().items()]
-    try:
-        settings_for(home)
-        problems += hidden_problems(home)
-    except (HomeUnusable, OSError) as error:
-        problems = [str(error), *(each for each in problems if each.upper() not in str(error).upper())]
-    if json:
-        print_json({"ok": not problems, "problems": problems})
-    else:
-        file = settings_file(home)
-        ok = f"and {file} are valid" if file.is_file() else f"is valid; there is no {file}"
-        say("\n".join(problems) or f"ok: the environment {ok}")
-    if problems:
-        raise typer.Exit(1)

@@ -7,7 +7,7 @@ from typing import Annotated, NoReturn
 import typer
 
 from recollect import __version__
-from recollect.entrypoints.cli import chat, doctor, manage, mcp, memory, operate, transfer, vault
+from recollect.entrypoints.cli import chat, doctor, manage, mcp, memory, operate, settings, transfer, vault
 from recollect.errors import RecollectError
 
 cli = typer.Typer(
@@ -27,7 +27,7 @@ cli.add_typer(manage.jobs_cli, name="jobs")
 cli.add_typer(manage.keys_cli, name="keys")
 cli.add_typer(mcp.mcp_cli, name="mcp")
 cli.add_typer(manage.presets_cli, name="presets")
-cli.add_typer(doctor.settings_cli, name="settings")
+cli.add_typer(settings.settings_cli, name="settings")
 cli.add_typer(transfer.skills_cli, name="skills")
 cli.add_typer(vault.vault_cli, name="vault")
 cli.add_typer(manage.webhooks_cli, name="webhooks")

@@ -10,7 +10,7 @@ from fastapi.routing import APIRoute
 from pydantic import AfterValidator
 
 from recollect.app import App
-from recollect.domain.access import SIGNED_USER_HEADER, USER_HEADER, Caller, signed_user
+from recollect.domain.access import ADMIN, SIGNED_USER_HEADER, USER_HEADER, Caller, signed_user
 from recollect.domain.forgetting import Memories
 from recollect.entrypoints import SPACE_HEADER
 from recollect.entrypoints.http.access import admit, body_bytes, counted, owner_named
@@ -42,12 +42,32 @@ def authenticated(request: Request) -> Caller:
     known: Caller | None = request.scope.get("recollect.caller")
     if known is not None:
         return known
+    caller = _identified(request)
+    length = header(request, "content-length") or "0"
+    is_told = length.isdigit() and header(request, "transfer-encoding") is None
+    caller = request.scope["recollect.caller"] = counted(
+        request.scope, caller, int(length) if is_told else None
+    )
+    return caller
+
+
+def is_operator(request: Request) -> bool:
+    """Whether the caller may be told what is nobody's but the server's. Costs no quota, and refuses nobody."""
+    try:
+        caller = _identified(request)
+    except KeyRequired:
+        return False
+    return caller.user_id is None and ADMIN in caller.scopes
+
+
+def _identified(request: Request) -> Caller:
+    """Raises KeyRequired."""
     scheme, _, secret = (header(request, "authorization") or "").partition(" ")
     given = secret.strip() if scheme.lower() in ("bearer", "token") else None
     given = given or (header(request, "x-api-key") or "").strip() or None  # As Anthropic's clients send it.
     app: App = request.scope["recollect.app"]
     space = header(request, SPACE_HEADER)  # Percent-encoded: a space may be called anything.
-    caller = identify(
+    return identify(
         app.keys,
         given,
         app.lock.token,
@@ -55,12 +75,6 @@ def authenticated(request: Request) -> Caller:
         now=app.clock(),
         space=unquote(space) if space else None,
     )
-    length = header(request, "content-length") or "0"
-    is_told = length.isdigit() and header(request, "transfer-encoding") is None
-    caller = request.scope["recollect.caller"] = counted(
-        request.scope, caller, int(length) if is_told else None
-    )
-    return caller
 
 
 def admit_body(request: Request) -> None:

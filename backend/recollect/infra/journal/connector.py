@@ -54,6 +54,9 @@ class Connector(Protocol):
     name: str
     """Where the database is, for messages: without a password."""
 
+    engine: str
+    """Which database it is, and where, for an operator: without user and password."""
+
     @property
     def groups(self) -> int:
         """How many transactions were committed; operations that arrive together share one."""

@@ -5,7 +5,7 @@ import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import psycopg
 
@@ -106,6 +106,7 @@ class PostgresConnector:
     ) -> None:
         self._url = url
         self.name = name_of(url)
+        self.engine = f"PostgreSQL {_place(parsed(url))}"
         self._durable = durable
         self._wait_seconds = wait_seconds
         self._commits = GroupCommit(fail_points)
@@ -204,6 +205,10 @@ def name_of(url: str) -> str:
     """An address without its password. Raises HomeUnusable where it is none."""
     parts = parsed(url)
     user = f"{parts['user']}@" if parts.get("user") else ""
+    return f"postgresql://{user}{_place(parts)}"
+
+
+def _place(parts: dict[str, Any]) -> str:
     port = f":{parts['port']}" if parts.get("port") else ""
-    place = parts.get("host") or parts.get("hostaddr") or "localhost"
-    return f"postgresql://{user}{place}{port}/{parts.get('dbname') or ''}"
+    host = parts.get("host") or parts.get("hostaddr") or "localhost"
+    return f"{host}{port}/{parts.get('dbname') or ''}"

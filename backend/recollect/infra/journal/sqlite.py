@@ -135,6 +135,7 @@ class SqliteConnector:
     ) -> None:
         self.path = path
         self.name = str(path)
+        self.engine = f"SQLite {path}"
         self._synchronous = synchronous
         self._commits = GroupCommit(fail_points)
         self._connection: SqliteConnection | None = None

@@ -148,6 +148,17 @@ class TestKeys:
             shown = (await home.client.get("/health")).text
         assert "very-private" not in shown
 
+    async def test_health_says_where_journal_and_files_are_to_operators_alone(self, home: Home) -> None:
+        places = (f"SQLite {home.app.settings.journal_path}", str(home.app.settings.vault_path))
+        told = (await home.client.get("/health")).json()
+        assert (told["journal"], told["files"]) == places
+        admin = await home.make_key()
+        for headers, expected in (({}, (None, None)), (admin, places)):
+            told = (await home.client.get("/health", headers=headers)).json()
+            assert (told["journal"], told["files"]) == expected
+        async with home.keyed("ann") as client:
+            assert (await client.get("/health")).json()["journal"] is None
+
     async def test_a_key_in_any_case_of_bearer_opens(self, home: Home) -> None:
         headers = {name: value.replace("Bearer", "bearer") for name, value in (await home.make_key()).items()}
         answer = await home.client.get("/api/v1/threads", headers=headers)

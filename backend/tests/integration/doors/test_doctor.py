@@ -11,6 +11,7 @@ from recollect import __version__
 from recollect.entrypoints.cli.doctor import ServerState, findings_about
 from tests.chatting import with_backend
 from tests.http_client import QUICK, add, drained, message
+from tests.postgres import cluster_of_session
 from tests.processes import Server, StandInModel, recollect, recollect_json
 
 
@@ -48,6 +49,8 @@ def test_before_the_first_start_doctor_says_what_to_do_and_makes_nothing(tmp_pat
     assert (found["server"]["state"], found["server"]["do"]) == ("note", "recollect serve")
     assert (found["model"]["state"], "RECOLLECT_LLM__BASE_URL" in found["model"]["do"]) == ("note", True)
     assert (found["embedding"]["state"], found["disk"]["state"]) == ("note", "ok")
+    assert found["journal"]["found"] == f"SQLite {tmp_path / 'home/journal.db'}, not there yet"
+    assert found["files"]["found"] == str(tmp_path / "home/vault")
     assert not (tmp_path / "home").exists()
 
 
@@ -58,6 +61,8 @@ def test_doctor_names_the_server_and_the_model_that_makes_memories(server: Serve
     assert found["model"]["found"] == "memories are made by stand-in (other, backend default)"
     assert {each["state"] for about, each in found.items() if about != "embedding"} == {"ok"}
     assert {"keys", "backlog"} <= found.keys()
+    assert found["journal"]["found"] == f"SQLite {server.home / 'journal.db'}"
+    assert found["files"]["found"] == str(server.home / "vault")
     told = recollect(server.home, "doctor")
     assert (told.returncode, told.stdout.splitlines()[-1]) == (0, "nothing is wrong")
 
@@ -101,6 +106,20 @@ def test_an_embedding_model_that_is_not_there_is_a_problem(tmp_path: Path) -> No
 def test_the_embedding_model_is_tried(tmp_path: Path, model_folder: Path) -> None:
     _, found = found_by(tmp_path, {"RECOLLECT_EMBEDDING__KIND": "onnx"})
     assert (found["embedding"]["state"], str(model_folder) in found["embedding"]["found"]) == ("ok", True)
+
+
+def test_a_journal_in_postgresql_is_asked_for_and_named_without_its_password(tmp_path: Path) -> None:
+    cluster = cluster_of_session()
+    url = cluster.url(str(tmp_path), loopback=True)
+    place = f"127.0.0.1:{cluster.port}/journals"
+    settings = {"RECOLLECT_DATABASE_URL": url, "RECOLLECT_FILES_URL": "s3://bucket/ann"}
+    code, found = found_by(tmp_path, settings)
+    assert (code, found["journal"]["found"]) == (0, f"PostgreSQL {place}, not there yet")
+    assert found["files"]["found"] == "s3://bucket/ann"
+    settings["RECOLLECT_DATABASE_URL"] = url.replace("hunter2", "wrong")
+    code, found = found_by(tmp_path, settings)
+    assert (code, found["journal"]["state"]) == (1, "problem")
+    assert "wrong" not in str(found)
 
 
 def test_a_home_that_others_may_read_is_pointed_out(tmp_path: Path) -> None:
@@ -182,8 +201,12 @@ def test_status_is_short_and_says_where_the_server_is(server: Server, user: str)
     assert (told["running"], told["address"], told["version"]) == (True, server.address, __version__)
     assert (told["health"], told["messages"] >= 1, told["home"]) == ("ok", True, str(server.home))
     assert {"waiting", "jobs", "pid"} <= told.keys()
+    assert (told["journal"], told["files"]) == (
+        f"SQLite {server.home / 'journal.db'}",
+        f"{server.home / 'vault'}",
+    )
     lines = recollect(server.home, "status").stdout.splitlines()
-    assert (lines[0], len(lines) < 8) == (
+    assert (lines[0], len(lines) < 9) == (
         f"server: {server.address} (version {__version__}, process {server.pid})",
         True,
     )

@@ -15,7 +15,7 @@ from recollect.domain.access import Caller
 from recollect.domain.job import WRITES_FILES
 from recollect.entrypoints.http import answers
 from recollect.entrypoints.http import people_schemas as schemas
-from recollect.entrypoints.http.deps import Calling, Home, PathId, UserQuery, note
+from recollect.entrypoints.http.deps import Calling, Home, PathId, UserQuery, is_operator, note
 from recollect.entrypoints.http.direct_route import BodyRoute
 from recollect.entrypoints.http.errors import body_of, documented
 from recollect.entrypoints.http.requests import Id, KeyBody, RotateBody, UpgradeBody, VerifyBody
@@ -83,8 +83,9 @@ async def live() -> answers.LiveAnswer:
 
 
 @router.get("/health", responses={503: {"model": answers.HealthAnswer, "description": "Not ready."}})
-async def health(home: Home) -> JSONResponse:
+async def health(home: Home, request: Request) -> JSONResponse:
     """Ready to take messages? And what is degraded?"""
+    is_told_places = is_operator(request)
     indexer, backends = home.search.indexer, home.talking.backends
     await ask_unasked(backends.all())
     checked = await check_health(
@@ -120,6 +121,8 @@ async def health(home: Home) -> JSONResponse:
         ],
         hints=await missing_parts(backends, home.small_model, home.settings),
         embedding_model=home.search.model,
+        journal=home.database.connector.engine if is_told_places else None,
+        files=home.vault.place if is_told_places else None,
     )
     return JSONResponse(answer.model_dump(), 200 if checked.ready else 503)
 
