@@ -1,19 +1,14 @@
 """Every setting, from the environment (`RECOLLECT_…`) or `<home>/recollect.toml`; the environment wins."""
 
 import os
+import re
 import tomllib
 from collections.abc import Callable, Iterator, Mapping
 from difflib import SequenceMatcher
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import (
-    BaseModel,
-    Field,
-    SecretStr,
-    ValidationError,
-    field_validator,
-)
+from pydantic import BaseModel, Field, SecretStr, ValidationError, field_serializer, field_validator
 from pydantic_settings import (
     BaseSettings,
     InitSettingsSource,
@@ -80,20 +75,15 @@ class Settings(BaseSettings):
     user_jwt_secret: SecretStr | None = Field(None, description="Secret that signs X-OpenWebUI-User-Jwt.")
     mask_secrets: bool = Field(True, description="Mask secrets in memories and for remote model servers.")
     database_url: str | None = Field(
-        None,
-        repr=False,
-        description="Where the journal is: sqlite:///<path> or postgresql://…; unset: journal.db in the home.",
+        None, repr=False, description="Where the journal is: sqlite:///<path> or postgresql://…; unset: home."
     )
     database_wait_seconds: float = Field(
-        20,
-        ge=0,
-        le=600,
-        description="How long a request waits for PostgreSQL to come back, and a start for it to be there.",
+        20, gt=0, le=600, description="How long a request or a start waits for PostgreSQL to come back."
     )
     files_url: str | None = Field(
         None,
         pattern=r"^s3://[^/?#]+(/[^?#]*)?$",
-        description="Where the vault is: s3://<bucket>/<prefix>; unset: the folder vault in the home.",
+        description="Where the vault is: s3://<bucket>/<prefix>; unset: the home.",
     )
     synchronous: Literal["FULL", "NORMAL"] = Field(
         "FULL", description="FULL survives a power cut; NORMAL may lose the last moments."
@@ -123,6 +113,11 @@ class Settings(BaseSettings):
         None,
         description="For crash tests: kill the process at this step, or when it is reached the n-th time (name:n).",
     )
+
+    @field_serializer("database_url", when_used="json")
+    def _without_password(self, url: str | None) -> str | None:
+        shown = re.sub(r"\?.*", "?***", re.sub("://([^:/@]*).*@", r"://\1:***@", url or ""))
+        return shown if self.postgres_url else url
 
     @field_validator("fail_point")
     @classmethod

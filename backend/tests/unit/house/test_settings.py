@@ -227,6 +227,22 @@ def test_an_address_of_postgresql_is_no_file_and_is_not_shown_with_its_password(
 
 
 @pytest.mark.parametrize(
+    ("url", "shown"),
+    [
+        ("postgresql://ann:hunter2@db:5433/x", "postgresql://ann:***@db:5433/x"),
+        ("postgresql://ann:hunter2/@more@db/x", "postgresql://ann:***@db/x"),
+        ("postgresql://:hunter2@db/x", "postgresql://:***@db/x"),
+        ("postgres://db/x?user=ann&password=hunter2", "postgres://db/x?***"),
+        ("sqlite:////a@b/journal.db?", "sqlite:////a@b/journal.db?"),
+    ],
+)
+def test_the_address_of_the_journal_is_shown_without_its_password(
+    tmp_path: Path, url: str, shown: str
+) -> None:
+    assert Settings(home=tmp_path, database_url=url).model_dump(mode="json")["database_url"] == shown
+
+
+@pytest.mark.parametrize(
     "url", ["mysql://ann:hunter2@db/x", "mysql:///x", "sqlite://", "sqlite:///", "journal.db", ""]
 )
 def test_any_other_database_is_refused(tmp_path: Path, url: str) -> None:
