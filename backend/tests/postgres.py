@@ -8,7 +8,8 @@ import signal
 import socket
 import subprocess
 import tempfile
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -16,7 +17,10 @@ from urllib.parse import quote
 import psycopg
 import pytest
 
+from recollect.infra.journal.connector import Connection, Operation
+from recollect.infra.journal.database import Database
 from recollect.infra.journal.postgres import PostgresConnector
+from tests.cut_line import CutLine
 
 PROGRAMS = max(
     Path("/usr/lib/postgresql").glob("*/bin"), key=lambda path: int(path.parent.name), default=None
@@ -158,3 +162,34 @@ def own_cluster(*settings: str) -> Iterator[Cluster]:
 def journal_of(path: Path) -> PostgresConnector:
     """The journal that stands for a file: `--journal=postgres` gives it to the stores."""
     return PostgresConnector(cluster_of_session().url(str(path)))
+
+
+TABLE = "CREATE TABLE words (word TEXT NOT NULL CHECK (word != 'bad'))"
+
+
+@contextlib.asynccontextmanager
+async def opened(url: str, wait_seconds: float = 30.0) -> AsyncIterator[Database]:
+    database = Database(PostgresConnector(url, wait_seconds=wait_seconds))
+    await database.open()
+    try:
+        yield database
+    finally:
+        await database.close()
+
+
+def insert(word: str, then: Exception | None = None) -> Operation[str]:
+    def operation(connection: Connection) -> str:
+        connection.run("INSERT INTO words VALUES (?)", (word,))
+        if then is not None:
+            raise then
+        return word
+
+    return operation
+
+
+async def words(database: Database) -> Counter[str]:
+    return Counter(row["word"] for row in await database.read("SELECT word FROM words"))
+
+
+def through(line: CutLine, url: str, cluster: Cluster) -> str:
+    return url.replace(f":{cluster.port}/", f":{line.port}/")

@@ -6,6 +6,7 @@ from recollect.errors import HomeUnusable
 from recollect.infra.home_lock import HomeLock
 from recollect.infra.journal.database import journal_connector
 from recollect.infra.settings_file import write_first_setting
+from recollect.infra.vault_read import sync
 from recollect.service.coordination import Progress, now_ms
 from recollect.settings import Settings, set_in_environment, settings_file
 
@@ -73,6 +74,7 @@ async def _to_file(settings: Settings, progress: Progress) -> Migration:
     finally:
         await connector.close()
     beside.replace(file)
+    sync(file.parent)
     todo = await _name(settings, None)
     return Migration(
         sum(each.rows for each in digests.values()), len(digests), connector.name, str(file), todo

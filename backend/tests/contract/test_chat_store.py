@@ -200,6 +200,26 @@ async def test_what_was_sent_may_be_written_down_with_its_answer(journal: Chats)
     assert receipt.detail == detail
 
 
+async def test_a_block_without_a_memory_is_read_back(journal: Chats) -> None:
+    first = await journal.ask("one")
+    await journal.send(first, "one", block=ContextBlock("[Context]"), block_position=1)
+    await journal.answer(first, "fine")
+    found = await journal.chats.conversation(await journal.ask("two"), 10)
+    assert [each.block for each in found.path if each.block] == [ContextBlock("[Context]")]
+
+
+async def test_an_answer_with_a_nul_is_kept_and_ends_its_turn(journal: Chats) -> None:
+    """As it is, or with U+FFFD where the database's texts have no NUL."""
+    first = await journal.ask("one\0")
+    await journal.send(first, "one\0")
+    await journal.answer(first, "fine\0.", detail={"error": "a\0b"})
+    kept = [
+        (role, content.replace("\0", "\ufffd"), status) for role, content, status in await journal.turns()
+    ]
+    assert kept == [("user", "one\ufffd", "complete"), ("assistant", "fine\ufffd.", "complete")]
+    assert len(await journal.path(await journal.ask("two"))) == 2
+
+
 async def test_a_prompt_that_gives_way_to_another_leaves_those_before_it_readable(journal: Chats) -> None:
     """The first was refused as too long, say, and a shorter one was sent for the same answer."""
     first = await journal.ask("one")

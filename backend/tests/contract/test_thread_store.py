@@ -172,6 +172,14 @@ async def test_a_title_that_was_emptied_is_not_one_that_was_never_given(
     assert await journal.threads.get_thread("t1") == replace(ANNS, title=now)
 
 
+@pytest.mark.parametrize("words", ["straße", "ÄRGER auf", "ЖУРНАЛ", "ÇAY", "N° 2_%"])
+async def test_a_title_is_found_by_its_words_in_any_case(journal: Journal, words: str) -> None:
+    thread = replace(ANNS, title="Ärger auf der Straße: журнал, Çay, n° 2_%")
+    await journal.threads.create_thread(thread)
+    assert await journal.threads.recent_threads(words=words, limit=9) == [thread]
+    assert await journal.threads.recent_threads(words=f"{words}x", limit=9) == []
+
+
 async def test_a_thread_that_is_not_there_cannot_be_changed(journal: Journal) -> None:
     with pytest.raises(NotFound):
         await journal.update("t1", {"title": "x"})

@@ -73,7 +73,8 @@ _ON_PATH = f"{TURN_COLUMNS}, block, memories"
 PATH_PAGE = f"""
 SELECT coalesce(json_group_array(json_array({_ON_PATH})), '[]') FROM (
     SELECT {T_TURN_COLUMNS}, b.text AS block, '' || (
-        SELECT json_group_array(json_array(subject || part, digest)) FROM block_memories WHERE turn_pk = t.pk) AS memories
+        SELECT coalesce(json_group_array(json_array(subject || part, digest)), '[]') FROM block_memories
+        WHERE turn_pk = t.pk) AS memories
     FROM turns t LEFT JOIN context_blocks b ON b.turn_pk = t.pk
     WHERE t.thread_pk = :pk AND t.position <= :last
     ORDER BY t.position DESC LIMIT :limit) newest"""

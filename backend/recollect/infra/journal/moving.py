@@ -16,7 +16,7 @@ from psycopg import sql
 from recollect.errors import HomeUnusable
 from recollect.infra.journal.connection import HEAD, current_revision, upgrade_schema
 from recollect.infra.journal.connector import Connection, Connector
-from recollect.infra.journal.postgres_connection import Driver, PostgresConnection
+from recollect.infra.journal.postgres_connection import Driver, PostgresConnection, without_nul
 from recollect.infra.journal.sqlite import SqliteConnector
 
 Progress = Callable[[int, int], None]
@@ -151,10 +151,11 @@ def _count_of(driver: Driver, table: Table) -> int:
 
 
 def _rows(side: sqlite3.Connection | Driver, table: Table) -> Iterator[tuple[Any, ...]]:
-    """Never more than a batch in memory."""
+    """Never more than a batch in memory. A NUL in a file's texts is what PostgreSQL keeps for it."""
     select = f"SELECT {', '.join(table.columns)} FROM {table.name}"
     if isinstance(side, sqlite3.Connection):
-        yield from side.execute(select)
+        for row in side.execute(select):
+            yield tuple(without_nul(value) if isinstance(value, str) else value for value in row)
         return
     with side.cursor(name="copying") as cursor:
         cursor.itersize = _BATCH
@@ -198,7 +199,8 @@ def _fill_postgres(driver: Driver, table: Table, rows: Iterable[tuple[Any, ...]]
             for row in rows:
                 copy.write_row(row)
     except psycopg.DataError as error:
-        raise HomeUnusable(f"PostgreSQL can't hold what is in {table.name}: {error}") from error
+        told = error.diag.message_primary or error
+        raise HomeUnusable(f"PostgreSQL can't hold what is in {table.name}: {told}") from error
 
 
 def _continue_numbers(driver: Driver, source: sqlite3.Connection) -> None:

@@ -1,7 +1,9 @@
 """The journal in PostgreSQL: one connection writes, a few read, and a restart of the database costs retries alone."""
 
 import asyncio
+import logging
 import threading
+import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -29,6 +31,11 @@ from recollect.infra.journal.postgres_writer import PostgresTransactions, wait_f
 
 T = TypeVar("T")
 _READERS = 4
+_LONGEST_READ = 600.0
+_LAST_SECONDS = 5.0
+"""For what is still being read when the journal is closed."""
+_VACUUM_WAITS = "1s"
+"""So long writes and reads wait for who reads a table that is written again."""
 _TABLES = "SELECT format('%I', tablename) FROM pg_tables WHERE schemaname = current_schema() ORDER BY 1"
 
 
@@ -41,20 +48,23 @@ class PostgresReaders:
         self._wait_seconds = wait_seconds
         self._own = threading.local()
         self._drivers: set[Driver] = set()
+        self._is_away = False
         self._threads = ThreadPoolExecutor(_READERS, thread_name_prefix="journal-reader")
 
     async def run(self, operation: Operation[T], *, snapshot: bool) -> T:
         """What `operation` returns. Where the connection broke, it is asked once more, as soon as there is another."""
-        loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(self._threads, self._run, operation, snapshot)
+        loop, until = asyncio.get_running_loop(), time.monotonic() + self._wait_seconds
+        return await loop.run_in_executor(self._threads, self._run, operation, snapshot, until)
 
     def close(self) -> None:
-        """Waits for what is being read."""
+        """Waits for what is being read, where it is soon done."""
+        for driver in self._drivers:
+            driver.patience = _LAST_SECONDS
         self._threads.shutdown()
         for driver in self._drivers:
             driver.close()
 
-    def _run(self, operation: Operation[T], snapshot: bool) -> T:
+    def _run(self, operation: Operation[T], snapshot: bool, until: float) -> T:
         driver: Driver | None = getattr(self._own, "driver", None)
         if driver is not None:
             try:
@@ -62,17 +72,21 @@ class PostgresReaders:
             except psycopg.Error as error:
                 if not is_lost(driver, error):
                     raise
+            self._own.driver = None
             driver.close()
             self._drivers.discard(driver)
-        wait_for(self._connect, self._name, self._wait_seconds)
+        level = logging.INFO if self._is_away else logging.WARNING  # Many wait; one of them says so.
+        self._is_away = True
+        wait_for(self._connect, self._name, until, level=level)
         return _read(self._own.driver, operation, snapshot)
 
     def _connect(self) -> None:
-        self._own.driver = None
-        driver = connected(self._url, self._name, application="recollect reader")
-        driver.execute("SET default_transaction_read_only = on")
+        read_only = "SET default_transaction_read_only = on"
+        driver = connected(self._url, self._name, application="recollect reader", settings=read_only)
+        driver.patience = _LONGEST_READ
         self._own.driver = driver
         self._drivers.add(driver)
+        self._is_away = False
 
 
 def _read(driver: Driver, operation: Operation[T], snapshot: bool) -> T:
@@ -128,11 +142,14 @@ class PostgresConnector:
             def connect() -> None:
                 drivers.append(connected(self._url, self.name, application="recollect", is_start=True))
 
-            wait_for(connect, self.name, self._wait_seconds)
+            wait_for(connect, self.name, time.monotonic() + self._wait_seconds)
             with drivers[0] as driver:
                 return current_revision(driver) is not None
 
-        return await asyncio.to_thread(look)
+        try:
+            return await asyncio.to_thread(look)
+        except psycopg.Error as error:
+            raise translated(error, self.name) from error
 
     async def open(self) -> None:
         transactions = PostgresTransactions(
@@ -147,6 +164,8 @@ class PostgresConnector:
         self._commits.start(transactions)
 
     async def close(self) -> None:
+        if self._transactions is not None:
+            self._transactions.hurry()
         await self._commits.stop()
         readers, self._readers = self._readers, None
         if readers is not None:
@@ -185,11 +204,23 @@ class PostgresConnector:
         return []
 
     async def overwrite(self) -> None:
-        """Every table is written again, without what was deleted; the old files go with the next checkpoint."""
+        """Every table is written again, without what was deleted; the old files go with the next checkpoint.
+
+        Raises Unavailable while somebody reads one of them for long: everybody else would wait behind it.
+        """
 
         def rewrite(connection: PostgresConnection) -> None:
-            for (table,) in connection.all(_TABLES):
-                connection.driver.execute(f"VACUUM FULL {table}".encode(), prepare=False)
+            (usual,) = connection.one("SELECT current_setting('lock_timeout')")
+            connection.run(f"SET lock_timeout = '{_VACUUM_WAITS}'")
+            try:
+                for (table,) in connection.all(_TABLES):
+                    connection.driver.execute(f"VACUUM FULL {table}".encode(), prepare=False)
+            except psycopg.errors.LockNotAvailable as error:
+                told = "somebody is reading the journal; it is written again when they are done"
+                raise Unavailable(told) from error
+            finally:
+                if not connection.driver.closed:
+                    connection.run(f"SET lock_timeout = '{usual}'")
 
         await self.outside_transaction(rewrite)
 

@@ -2,8 +2,9 @@
 
 import functools
 import re
-from collections.abc import Callable, Iterable, Sequence
-from typing import Any, ClassVar
+import time
+from collections.abc import Callable, Generator, Iterable, Sequence
+from typing import Any, ClassVar, TypeVar
 
 import psycopg
 import psycopg.types.numeric
@@ -11,15 +12,16 @@ import psycopg.types.string
 from psycopg import conninfo, pq
 from psycopg.adapt import Dumper, Loader
 
-from recollect.errors import HomeUnusable, StorageUnavailable, Unavailable
+from recollect.errors import HomeUnusable, InvalidInput, StorageUnavailable, Unavailable
 from recollect.infra.journal.connector import Parameters, Row
 
-Driver = psycopg.Connection[Any]
+T = TypeVar("T")
 UNDER_WAY = (pq.TransactionStatus.INTRANS, pq.TransactionStatus.INERROR)
 RETRY_AFTER = 5.0
 """Seconds after which a client may ask again when the database is away."""
 _OLDEST_SERVER = 15
 _PING_SECONDS = 2
+_REFUSED_SECONDS = 1.0
 _TOKEN = re.compile(
     r"'(?:[^']|'')*'|(?<![:\w]):([a-z_]\w*)( IS NULL| IS NOT NULL)?|(\?)|\bINDEXED BY \w+|%"
     r"|\b(json_array|json_group_array|casefold)\("
@@ -80,6 +82,75 @@ def _rows_of(cursor: psycopg.Cursor[Any]) -> Callable[[Sequence[Any]], PostgresR
     return _row_class(tuple(column.name for column in cursor.description or ()))
 
 
+class _NumberDumper(Dumper):
+    """Numbers and truth values are bigint, whatever their size: a statement is prepared once."""
+
+    oid = psycopg.adapters.types["int8"].oid
+
+    def dump(self, obj: Any) -> bytes:
+        return b"%d" % obj
+
+    def quote(self, obj: Any) -> bytes:
+        return b"%d" % obj
+
+
+class _WholeLoader(Loader):
+    """A sum of whole numbers is one, as in SQLite."""
+
+    def load(self, data: Any) -> int | float:
+        text = bytes(data).decode()
+        return float(text) if "." in text else int(text)
+
+
+def without_nul(text: str) -> str:
+    """PostgreSQL's texts have no NUL, which a model may write."""
+    return text.replace("\0", "\ufffd")
+
+
+class _TextDumper(psycopg.types.string.StrDumper):
+    def dump(self, obj: str) -> Any:
+        return super().dump(without_nul(obj))
+
+
+class JournalDriver(psycopg.Connection[Any]):
+    """psycopg's connection, with the values of the journal as SQLite gives and takes them."""
+
+    patience: float | None = None
+    """Seconds that a statement may take; then it raises OperationalError, and the connection is of no more use.
+
+    It may be changed by another thread, for the statement that is under way too.
+    """
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.row_factory = _rows_of
+        adapters = self.adapters
+        adapters.register_dumper(str, _TextDumper)
+        adapters.register_dumper(int, _NumberDumper)
+        adapters.register_dumper(bool, _NumberDumper)
+        adapters.register_loader("json", psycopg.types.string.TextLoader)
+        adapters.register_loader("numeric", _WholeLoader)
+
+    def wait(self, gen: Generator[Any, Any, T], *args: Any, **kwargs: Any) -> T:
+        return super().wait(self._in_time(gen), *args, **kwargs)
+
+    def _in_time(self, steps: Generator[Any, Any, T]) -> Generator[Any, Any, T]:
+        """The driver takes a step at every answer, and ten times a second without one."""
+        began = time.monotonic()
+        try:
+            waits_for = next(steps)
+            while True:
+                waits_for = steps.send((yield waits_for))
+                if self.patience is not None and time.monotonic() - began > self.patience:
+                    raise psycopg.OperationalError(f"no answer within {self.patience:g} seconds")
+        except StopIteration as done:
+            result: T = done.value
+            return result
+
+
+Driver = JournalDriver
+
+
 class PostgresConnection:
     """One of the writer's, or of a reader's."""
 
@@ -109,75 +180,69 @@ class PostgresConnection:
         return self.driver.execute(words, bound)
 
 
-class _NumberDumper(Dumper):
-    """Numbers and truth values are bigint, whatever their size: a statement is prepared once."""
-
-    oid = psycopg.adapters.types["int8"].oid
-
-    def dump(self, obj: Any) -> bytes:
-        return b"%d" % obj
-
-    def quote(self, obj: Any) -> bytes:
-        return b"%d" % obj
-
-
-class _WholeLoader(Loader):
-    """A sum of whole numbers is one, as in SQLite."""
-
-    def load(self, data: Any) -> int | float:
-        text = bytes(data).decode()
-        return float(text) if "." in text else int(text)
-
-
-class JournalDriver(psycopg.Connection[Any]):
-    """psycopg's connection, with the values of the journal as SQLite gives and takes them."""
-
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        self.row_factory = _rows_of
-        adapters = self.adapters
-        adapters.register_dumper(str, psycopg.types.string.StrDumper)
-        adapters.register_dumper(int, _NumberDumper)
-        adapters.register_dumper(bool, _NumberDumper)
-        adapters.register_loader("json", psycopg.types.string.TextLoader)
-        adapters.register_loader("numeric", _WholeLoader)
+_UNLESS_NAMED = {
+    "connect_timeout": "5",
+    "target_session_attrs": "read-write",
+    "keepalives_idle": "5",
+    "keepalives_interval": "5",
+    "keepalives_count": "3",
+    "tcp_user_timeout": "20000",
+}
+"""Of several servers the primary is taken, and a line that is dead is noticed within 20 seconds."""
 
 
 def parsed(url: str) -> dict[str, Any]:
-    """What libpq makes of an address. Raises HomeUnusable where it can make nothing of it."""
+    """What libpq makes of an address. Raises HomeUnusable, without a word of it, where no server can be found by it.
+
+    A password with special characters can end up as the host, the port or the database.
+    """
     try:
-        return dict(conninfo.conninfo_to_dict(url))
-    except psycopg.ProgrammingError as error:
-        told = str(error).strip().partition(":")[0]  # What follows may quote the password.
+        parts: dict[str, Any] = dict(conninfo.conninfo_to_dict(url))
+    except psycopg.ProgrammingError:
+        parts = {"host": "@"}
+    places = "".join(str(parts.get(part, "")) for part in ("host", "hostaddr", "dbname"))
+    ports = str(parts.get("port") or "0").split(",")
+    if "@" in places or not all(port.isdecimal() or not port for port in ports):
         raise HomeUnusable(
-            f"RECOLLECT_DATABASE_URL cannot be read ({told}); write postgresql://user:password@host:5432/database,"
+            "RECOLLECT_DATABASE_URL cannot be read; write postgresql://user:password@host:5432/database,"
             " with special characters of the password percent-encoded"
-        ) from None
+        )
+    return parts
 
 
-def connected(
-    url: str, name: str, *, application: str, durable: bool = True, is_start: bool = False
-) -> Driver:
+def connected(url: str, name: str, *, application: str, settings: str = "", is_start: bool = False) -> Driver:
     """A connection in which each statement is a transaction, unless one is begun.
 
     Raises psycopg.OperationalError as long as a server may still come, and HomeUnusable where waiting does not help.
     """
+    place = _UNLESS_NAMED | parsed(url) | {"application_name": application}
     try:
-        driver = JournalDriver.connect(url, autocommit=True, application_name=application, connect_timeout=10)
-    except psycopg.OperationalError as error:
+        driver = JournalDriver.connect(**place, autocommit=True)
+    except psycopg.OperationalError:
         if not is_start or not _answers(url):
+            raise
+        time.sleep(_REFUSED_SECONDS)
+        driver = _connected_or_refused(place, url, name)
+    try:
+        _refuse_unfit(driver, name)
+        driver.execute(settings.encode())
+    except BaseException:
+        driver.close()
+        raise
+    return driver
+
+
+def _connected_or_refused(place: dict[str, Any], url: str, name: str) -> Driver:
+    """The second try of a start: the first may have met a server that is about to be ready, or has no connection free."""
+    try:
+        return JournalDriver.connect(**place, autocommit=True)
+    except psycopg.OperationalError as error:
+        if not _answers(url):
             raise
         raise HomeUnusable(
             f"PostgreSQL refuses a connection to {name}: {in_a_line(error)}. Check user, password and database in"
             " RECOLLECT_DATABASE_URL; create the database with: createdb -E UTF8 -O <user> <database>"
         ) from error
-    try:
-        _refuse_unfit(driver, name)
-        driver.execute("SET synchronous_commit = on" if durable else "SET synchronous_commit = off")
-    except BaseException:
-        driver.close()
-        raise
-    return driver
 
 
 def _refuse_unfit(driver: Driver, name: str) -> None:
@@ -201,20 +266,29 @@ def _answers(url: str) -> bool:
 
 
 def in_a_line(error: BaseException) -> str:
-    """What the server said; libpq never repeats a password."""
+    """What the server said; of an address that `parsed` takes, libpq repeats no password."""
     return " ".join(str(error).split()).removesuffix(".")
 
 
 def is_lost(driver: Driver, error: Exception) -> bool:
-    """The connection broke, or the server ended it: what the transaction did is undone, or was committed unheard."""
+    """The connection broke, or the server ended it: what the transaction did is undone, or was committed unheard.
+
+    One to a server that is no primary any more is lost as well.
+    """
+    return driver.closed or _broke(error) or getattr(error, "sqlstate", None) == _READ_ONLY
+
+
+def _broke(error: Exception) -> bool:
     state = getattr(error, "sqlstate", None)
-    broke = state is None or state[:2] == "08" or state[:3] == "57P"
-    return driver.closed or (isinstance(error, psycopg.OperationalError) and broke)
+    by_state = state is None or state[:2] == "08" or state[:3] == "57P"
+    return isinstance(error, psycopg.OperationalError) and by_state
 
 
+_READ_ONLY = "25006"
+_TOO_LONG = "54000"
 _DISK = {
     "53100": "its disk is full. Free some space",
-    "25006": "it is read-only, as a standby is. Name the primary in RECOLLECT_DATABASE_URL",
+    _READ_ONLY: "it is read-only, as a standby is. Name the primary in RECOLLECT_DATABASE_URL",
     "42501": "its user may not do that. Make it the owner of the database or of a schema in it",
     "58030": "its disk fails. See the log of PostgreSQL",
     "XX001": "it is damaged. See the log of PostgreSQL, and restore a backup",
@@ -224,18 +298,24 @@ _BUSY = {"53300", "53200", "55P03", "40P01", "40001", "57014"}
 
 
 def translated(error: Exception, name: str) -> Exception:
-    """What an operator can mend, in words; what is our own mistake, as it is."""
+    """What an operator can mend, in words; what is our own mistake, without the row that the server quotes with it."""
+    if isinstance(error, psycopg.Error) and error.diag.message_primary:
+        error.args = (error.diag.message_primary,)
     state = getattr(error, "sqlstate", None)
     if state in _DISK:
         return StorageUnavailable(f"the journal at {name} cannot be written: {_DISK[state]}.")
     if state in _BUSY:
         return Unavailable(f"the journal at {name} is busy: {in_a_line(error)}", retry_after=RETRY_AFTER)
-    is_away = isinstance(error, psycopg.OperationalError | psycopg.InterfaceError)
-    return away(name) if is_away else error
+    if state == _TOO_LONG:
+        return InvalidInput(
+            "ids are too long: PostgreSQL finds a row by at most 2,600 bytes, of all ids of a message or thread together"
+        )
+    return away(name) if _broke(error) else error
 
 
 def away(name: str) -> Unavailable:
     return Unavailable(
-        f"the journal's PostgreSQL at {name} does not answer; it is asked again and again. Is it running?",
+        f"the journal's PostgreSQL at {name} does not answer; it is asked again and again. Is it running?"
+        " A standby, which can only be read, is not taken.",
         retry_after=RETRY_AFTER,
     )

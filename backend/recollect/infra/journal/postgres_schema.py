@@ -18,16 +18,21 @@ BASE = "0032"
 _PRIMARY_KEY = re.compile(r"\b(pk|number) INTEGER PRIMARY KEY( AUTOINCREMENT)?")
 _INTEGER_IN_DDL = re.compile(r"\bINTEGER\b")
 
-FUNCTIONS = """
+FUNCTIONS = r"""
+CREATE FUNCTION recollect_json(text) RETURNS json LANGUAGE sql IMMUTABLE AS $$
+    SELECT (CASE WHEN strpos($1, '\u0000') = 0 THEN $1
+        ELSE regexp_replace($1, '(?<!\\)((?:\\\\)*)\\u0000', '\1\\ufffd', 'g') END)::json $$;
 CREATE FUNCTION json_each(text) RETURNS TABLE (key bigint, value text) LANGUAGE sql IMMUTABLE AS $$
-    SELECT place - 1, item FROM json_array_elements_text($1::json) WITH ORDINALITY AS listed (item, place) $$;
+    SELECT place - 1, item FROM json_array_elements_text(recollect_json($1)) WITH ORDINALITY AS listed (item, place) $$;
 CREATE FUNCTION json_extract(text, path text) RETURNS text LANGUAGE sql IMMUTABLE AS $$
-    SELECT $1::json #>> string_to_array(trim(BOTH '.' FROM translate(path, '$[]', '..')), '.') $$;
+    SELECT recollect_json($1) #>> string_to_array(trim(BOTH '.' FROM translate(path, '$[]', '..')), '.') $$;
 CREATE FUNCTION json_each(text, path text) RETURNS TABLE (key bigint, value text) LANGUAGE sql IMMUTABLE AS $$
     SELECT place - 1, item FROM json_array_elements_text(
-        $1::json #> string_to_array(trim(BOTH '.' FROM translate(path, '$[]', '..')), '.')
+        recollect_json($1) #> string_to_array(trim(BOTH '.' FROM translate(path, '$[]', '..')), '.')
     ) WITH ORDINALITY AS listed (item, place) $$;
 CREATE FUNCTION json_array_length(text) RETURNS int LANGUAGE sql IMMUTABLE AS 'SELECT json_array_length($1::json)';
+CREATE FUNCTION json_array_length(text, path text) RETURNS int LANGUAGE sql IMMUTABLE AS $$
+    SELECT json_array_length($1::json #> string_to_array(trim(BOTH '.' FROM translate(path, '$[]', '..')), '.')) $$;
 CREATE FUNCTION instr(text, text) RETURNS int LANGUAGE sql IMMUTABLE AS 'SELECT strpos($1, $2)';
 CREATE FUNCTION instr(bytea, bytea) RETURNS int LANGUAGE sql IMMUTABLE AS 'SELECT position($2 IN $1)';
 CREATE FUNCTION substr(text, bigint, bigint) RETURNS text LANGUAGE sql IMMUTABLE AS

@@ -39,8 +39,15 @@ AND l.objid = current_schema()::regnamespace::oid"""
 _END_OLD = """
 SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = %s AND pid != pg_backend_pid()"""
 """What is left of this process's own writer, where the server has not noticed that its connection broke."""
-_CHECK_CLIENT = "SET client_connection_check_interval = '1s'"
+_SETTINGS = """
+SET client_connection_check_interval = '1s'; SET lock_timeout = '{lock_ms}ms'; SET statement_timeout = 0;
+SET idle_session_timeout = 0; SET idle_in_transaction_session_timeout = 0"""
 """The server notices within a second that this process died, in the middle of a long statement too."""
+_LONGEST_STATEMENT = 600.0
+_LONGEST_LOOK = 5.0
+"""Seconds for what finds out what became of a COMMIT."""
+_SEQUENCE = "UPDATE journal_writer SET token = token WHERE token = %s RETURNING sequence"
+"""A commit of its own: where the log goes to a standby, what was committed before is there, too, when it is answered."""
 _log = logging.getLogger("recollect.journal")
 
 
@@ -68,6 +75,8 @@ class PostgresTransactions:
         """A COMMIT has been sent, and not been answered."""
         self._marked = False
         self._fenced = False
+        self._is_away = False
+        self._longest = _LONGEST_STATEMENT
 
     @property
     def driver(self) -> Driver:
@@ -75,11 +84,12 @@ class PostgresTransactions:
 
     def open(self) -> None:
         """Connect, upgrade the schema, and take the journal. Waits for a server that is not there yet."""
-        wait_for(partial(self._connect, is_start=True), self._name, self._wait_seconds)
+        wait_for(partial(self._connect, is_start=True), self._name, time.monotonic() + self._wait_seconds)
         try:
             self._take_lock()
             upgrade_postgres(self.driver, self._name)
             self._query("UPDATE journal_writer SET token = %s, sequence = 0 RETURNING 1", self._token)
+            self.driver.patience = self._longest
         except BaseException:
             self.driver.close()
             raise
@@ -87,14 +97,18 @@ class PostgresTransactions:
     def close(self) -> None:
         self.driver.close()
 
+    def hurry(self) -> None:
+        """Asked by another thread: from now on no statement takes longer than what waits may wait."""
+        self.driver.patience = self._longest = self._wait_seconds
+
     def begin(self) -> None:
+        self._commits = self._marked = False
         if self._fenced:
             raise _Fenced
         self._sequence += 1
-        self._commits = self._marked = False
         # One round trip. The token is a number of ours, so it can be part of the text.
         mine = f"UPDATE journal_writer SET sequence = {self._sequence} WHERE token = '{self._token}'"
-        begun = self.driver.execute(f"BEGIN; {mine}".encode(), prepare=False)
+        begun = self._run_quickly(f"BEGIN; {mine}")
         begun.nextset()
         if begun.rowcount != 1:
             self._fenced = True
@@ -103,10 +117,17 @@ class PostgresTransactions:
 
     def commit(self) -> None:
         self._commits = True
-        done = self.driver.execute("COMMIT", prepare=False)
+        done = self._run_quickly("COMMIT")
         self._commits = False
         if done.statusmessage != "COMMIT":  # It answers ROLLBACK where a statement failed and nobody minded.
             raise psycopg.errors.InFailedSqlTransaction
+
+    def _run_quickly(self, sql: str) -> psycopg.Cursor[Any]:
+        """What does no work of its own is late where it takes as long as what waits may wait."""
+        self.driver.patience = self._wait_seconds
+        done = self.driver.execute(sql.encode(), prepare=False)
+        self.driver.patience = self._longest
+        return done
 
     def roll_back(self) -> None:
         if self.is_open():
@@ -128,9 +149,10 @@ class PostgresTransactions:
 
     def translated(self, error: Exception) -> Exception:
         if self._fenced:
+            kept = " Whether this was kept is not known." if self._commits else ""
             return StorageUnavailable(
                 f"another server has taken over the journal at {self._name}; this one can't write any more."
-                " Stop one of the two and restart the other."
+                f" Stop one of the two and restart the other.{kept}"
             )
         return translated(error, self._name)
 
@@ -140,22 +162,26 @@ class PostgresTransactions:
                 self.roll_back()
                 return Outcome.UNDONE
         in_doubt, pause = self._commits, _FIRST_PAUSE
-        _log.warning("lost the connection to PostgreSQL at %s: %s", self._name, in_a_line(error))
+        if not self._is_away:
+            _log.warning("lost the connection to PostgreSQL at %s: %s", self._name, in_a_line(error))
+        self._is_away = True
         while not self._fenced:
-            self._give_up_late(group, in_doubt=in_doubt)
-            if not group:
-                return Outcome.AGAIN
             try:
                 committed = self._reconnect()
-            except (psycopg.OperationalError, HomeUnusable, HomeInUse) as problem:
-                _log.info("PostgreSQL at %s is not back: %s", self._name, in_a_line(problem))
-                time.sleep(pause)
-                pause = min(2 * pause, _LONGEST_PAUSE)
             except _Fenced:
                 self._fenced = True
+            except (psycopg.Error, HomeUnusable, HomeInUse) as problem:
+                _log.info("PostgreSQL at %s is not back: %s", self._name, in_a_line(problem))
+                self._give_up_late(group, in_doubt=in_doubt)
+                if not group:
+                    return Outcome.AGAIN
+                time.sleep(pause)
+                pause = min(2 * pause, _LONGEST_PAUSE)
             else:
                 _log.info("the connection to PostgreSQL at %s is back", self._name)
+                self._is_away = False
                 return Outcome.COMMITTED if in_doubt and committed == self._sequence else Outcome.AGAIN
+        self.driver.close()
         return Outcome.UNDONE
 
     def _give_up_late(self, group: list[Pending], *, in_doubt: bool) -> None:
@@ -179,29 +205,44 @@ class PostgresTransactions:
         """
         self.driver.close()
         self._connect()
-        self._last_committed()
-        self._query(_END_OLD, self._application)
-        self._take_lock()
-        return self._last_committed()
+        try:
+            self.driver.patience = min(_LONGEST_LOOK, self._wait_seconds)
+            self._refuse_if_taken_over()
+            self._query(_END_OLD, self._application)
+            self._take_lock()
+            committed = self._query(_SEQUENCE, self._token)
+            if committed is None:
+                raise _Fenced
+            self.driver.patience = self._longest
+        except BaseException:
+            self.driver.close()  # Without the lock it must not be written on.
+            raise
+        return int(committed[0])
 
-    def _last_committed(self) -> int:
-        """Raises _Fenced where another server has begun to write."""
-        token, sequence = self._query("SELECT token, sequence FROM journal_writer")
-        if token != self._token:
+    def _refuse_if_taken_over(self) -> None:
+        if self._query("SELECT token FROM journal_writer")[0] != self._token:
             raise _Fenced
-        return int(sequence)
 
     def _connect(self, *, is_start: bool = False) -> None:
+        settings = _SETTINGS.format(lock_ms=int(1000 * self._wait_seconds))
         driver = connected(
-            self._url, self._name, application=self._application, durable=self._durable, is_start=is_start
+            self._url,
+            self._name,
+            application=self._application,
+            settings=f"{settings}; SET synchronous_commit = {'on' if self._durable else 'off'}",
+            is_start=is_start,
         )
-        driver.execute(_CHECK_CLIENT)
         self.connection = PostgresConnection(driver, self._kept)
 
     def _take_lock(self) -> None:
         """Raises HomeInUse where another server holds it, and goes on holding it."""
         until = time.monotonic() + _LOCK_SECONDS
-        while not self._query(_TAKE_LOCK)[0]:
+        while not (taken := self._query(_TAKE_LOCK)[0]):
+            if taken is None:
+                raise HomeUnusable(
+                    f"the search_path of {self._name} names no schema that its user may use; create it with:"
+                    " CREATE SCHEMA … AUTHORIZATION …"
+                )
             if time.monotonic() > until:
                 holder = self._query(_HOLDER)
                 who = f" ({holder[0]}, from {holder[1]})" if holder else ""
@@ -220,9 +261,11 @@ class _Fenced(psycopg.Error):
     """The token in the journal is another server's."""
 
 
-def wait_for(connect: Callable[[], None], name: str, seconds: float) -> None:
-    """Call `connect` until it does not raise OperationalError. Raises Unavailable when the time is up."""
-    until, pause = time.monotonic() + seconds, _FIRST_PAUSE
+def wait_for(connect: Callable[[], None], name: str, until: float, *, level: int = logging.WARNING) -> None:
+    """Call `connect` until it does not raise OperationalError. Raises Unavailable when the time is up, or was before."""
+    if time.monotonic() >= until:
+        raise away(name)
+    pause = _FIRST_PAUSE
     while True:
         try:
             return connect()
@@ -230,6 +273,6 @@ def wait_for(connect: Callable[[], None], name: str, seconds: float) -> None:
             if time.monotonic() + pause >= until:
                 raise away(name) from error
             if pause == _FIRST_PAUSE:
-                _log.warning("waiting for PostgreSQL at %s: %s", name, in_a_line(error))
+                _log.log(level, "waiting for PostgreSQL at %s: %s", name, in_a_line(error))
         time.sleep(pause)
         pause = min(2 * pause, _LONGEST_PAUSE)

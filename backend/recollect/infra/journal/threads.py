@@ -160,7 +160,7 @@ class SqlThreadStore(QueueingStore):
         if user_id is not None:
             sql, bound["user_id"] = f"{sql} AND user_id = :user_id", user_id
         if words is not None:
-            sql, bound["words"] = f"{sql} AND instr(casefold(title), :words) > 0", words.casefold()
+            sql, bound["words"] = f"{sql} AND instr(casefold(title), casefold(:words)) > 0", words
         if archived is not None:
             sql, bound["archived"] = f"{sql} AND archived = :archived", archived
         if after is not None:

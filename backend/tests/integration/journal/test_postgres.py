@@ -5,7 +5,6 @@ import signal
 import threading
 from collections import Counter
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -26,9 +25,7 @@ from recollect.infra.journal.database import Database
 from recollect.infra.journal.postgres import PostgresConnector, name_of
 from recollect.infra.journal.postgres_schema import current_revision, upgrade_postgres
 from tests.cut_line import CutLine
-from tests.postgres import Cluster, cluster_of_session, own_cluster
-
-TABLE = "CREATE TABLE words (word TEXT NOT NULL CHECK (word != 'bad'))"
+from tests.postgres import TABLE, Cluster, cluster_of_session, insert, opened, own_cluster, through, words
 
 
 @pytest.fixture
@@ -43,39 +40,11 @@ def mortal() -> Iterator[Cluster]:
         yield cluster
 
 
-@asynccontextmanager
-async def opened(url: str, wait_seconds: float = 30.0) -> AsyncIterator[Database]:
-    database = Database(PostgresConnector(url, wait_seconds=wait_seconds))
-    await database.open()
-    try:
-        yield database
-    finally:
-        await database.close()
-
-
 @pytest.fixture
 async def database(cluster: Cluster, tmp_path: Path) -> AsyncIterator[Database]:
     async with opened(cluster.url(str(tmp_path))) as database:
         await database.write(lambda connection: connection.run(TABLE))
         yield database
-
-
-def insert(word: str, then: Exception | None = None) -> Operation[str]:
-    def operation(connection: Connection) -> str:
-        connection.run("INSERT INTO words VALUES (?)", (word,))
-        if then is not None:
-            raise then
-        return word
-
-    return operation
-
-
-async def words(database: Database) -> Counter[str]:
-    return Counter(row["word"] for row in await database.read("SELECT word FROM words"))
-
-
-def through(line: CutLine, url: str, cluster: Cluster) -> str:
-    return url.replace(f":{cluster.port}/", f":{line.port}/")
 
 
 # --- transactions -----------------------------------------------------------------------------------
