@@ -30,7 +30,7 @@ test-all: installed-dev ## every test but the long ones: about 21 minutes
 test-cluster: installed-dev ## the journal on a PostgreSQL of its own, which is killed (Debian's package postgresql), and the vault in S3
 	cd backend && CI=true $(BIN)/pytest tests/integration/journal/test_postgres*.py tests/integration/journal/test_migrate.py tests/stress/test_kills_on_postgres.py
 	cd backend && CI=true $(BIN)/pytest --journal=postgres $(JOURNAL_TESTS:%=tests/contract/test_%.py)
-	cd backend && $(BIN)/pytest --vault=s3 tests/unit/vault tests/contract/test_folder_copy.py tests/integration/journal/test_files_in_s3.py
+	cd backend && $(BIN)/pytest --vault=s3 tests/unit/vault tests/contract/test_s3_vault.py tests/contract/test_folder_copy.py tests/integration/journal/test_files_in_s3.py
 
 integration: installed-dev ## the tests that run against real files, databases and processes
 	cd backend && $(BIN)/pytest tests/integration tests/contract

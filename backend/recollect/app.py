@@ -287,6 +287,12 @@ class App(Assembly):
         """A vault whose journal is gone must not be written over: threads would begin again with the same names."""
         connector = self.database.connector
         if not await connector.exists() and await self.vault.holds_transcripts():
+            if await self.vault.has_owner():
+                raise HomeUnusable(
+                    f"{self.vault.place} belongs to a home whose journal is not {connector.name}. If that home lives,"
+                    " give this one a prefix of its own in RECOLLECT_FILES_URL. If its journal is lost for good,"
+                    " 'recollect rebuild --take' brings it back from these files"
+                )
             raise HomeUnusable(
                 f"the vault {self.vault.place} holds conversations, and the journal {connector.name} is "
                 "missing. Run 'recollect rebuild' to bring it back from the vault."

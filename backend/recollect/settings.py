@@ -82,7 +82,7 @@ class Settings(BaseSettings):
     )
     files_url: str | None = Field(
         None,
-        pattern=r"^s3://[^/?#]+(/[^?#]*)?$",
+        pattern=r"^s3://[^/?#@:]+(/[^?#]*)?$",
         description="Where the vault is: s3://<bucket>/<prefix>; unset: the home.",
     )
     synchronous: Literal["FULL", "NORMAL"] = Field(

@@ -32,7 +32,8 @@ def files_of(
         # Only here: it takes a while to import, and is there only where it was asked for.
         from recollect.infra.image_objects import S3Images
         from recollect.infra.s3_objects import S3Objects
-        from recollect.infra.vault_s3 import S3Vault, S3Watcher
+        from recollect.infra.s3_watcher import S3Watcher
+        from recollect.infra.vault_s3 import S3Vault
 
         objects = S3Objects(settings.files_url)
         bucket = S3Vault(objects, home_id, takes_over=takes_over, fail_points=fail_points)

@@ -28,8 +28,9 @@ class S3Images:
     @off_loop("listed", "an image")
     def names(self, space: str, user_id: str) -> set[str]:
         self.vault.refuse_if_missing()
-        listed = self.vault.objects.list(images_folder(space, user_id))
-        return {name for each in listed if is_image_name(name := PurePosixPath(each.path).name)}
+        folder = PurePosixPath(images_folder(space, user_id))
+        paths = [PurePosixPath(each.path) for each in self.vault.objects.list(str(folder))]
+        return {path.name for path in paths if path.parent == folder and is_image_name(path.name)}
 
     @off_loop("removed", "an image")
     def remove(self, space: str, user_id: str, names: set[str]) -> None:

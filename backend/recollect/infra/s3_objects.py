@@ -3,11 +3,12 @@
 Calls block: they are for threads. Endpoint, region and keys come from the variables of AWS's own tools (`AWS_…`).
 """
 
+import hashlib
 import logging
 import os
 import re
 import secrets
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -25,7 +26,11 @@ _RETRY_SECONDS = 15
 """No request is repeated for longer than this: a job that waits is tried again later."""
 _RETRIES = 6
 _AT_ONCE = 1_000_000
+_PROBE = ".recollect-probe-"
+REMOVED = b"Recollect removed this file, and was interrupted. It goes at the next look at the bucket.\n"
+"""What an object holds between the two requests of its removal. One that is left is no file, and goes later."""
 _ENDPOINTS = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT")
+_REMOVED_DIGEST = hashlib.sha256(REMOVED).hexdigest()
 _code = re.compile(r"<Code>(\w+)</Code>").search
 _status = re.compile(r"status code: (\d+)").search
 _log = logging.getLogger("recollect.vault")
@@ -65,13 +70,17 @@ class S3Objects:
     def __init__(self, url: str) -> None:
         self.url = url
         self.keeps_versions = False
-        """Whether the bucket kept a version of what was written last."""
+        """Whether the bucket kept a version of anything that was written."""
         parts = urlsplit(url)
         self.bucket, self.prefix = parts.netloc, parts.path.strip("/")
         self._store = _store(self.bucket, self.prefix)
 
     def get(self, path: str, limit: int | None = None) -> Found | None:
-        """None where there is none. With `limit`, at most that many bytes of it."""
+        """None where there is none, or one that is being removed. With `limit`, at most that many bytes of it."""
+        found = self._get(path, limit)
+        return None if found is not None and found.digest == _REMOVED_DIGEST else found
+
+    def _get(self, path: str, limit: int | None = None) -> Found | None:
         import obstore
 
         with self._told():
@@ -94,7 +103,7 @@ class S3Objects:
                 return None  # No object of ours has such a name.
             raw, lf = (digests or FileDigests(b"")).ended()
             modified = int(found.meta["last_modified"].timestamp() * 1000)
-            etag = found.meta["e_tag"] or ""
+            etag = _bare(found.meta["e_tag"])
             return Found(bytes(content), raw, lf, len(content) == size, etag, size, modified)
 
     def put(self, path: str, content: bytes, etag: str | None) -> str:
@@ -102,11 +111,20 @@ class S3Objects:
 
         An answer that was lost is asked for again: then Changed may mean that this very content is there.
         """
+        try:
+            return self._put(path, content, etag)
+        except Changed:
+            left = self._get(path) if etag is None else None
+            if left is None or left.digest != _REMOVED_DIGEST:
+                raise
+            return self._put(path, content, left.etag)
+
+    def _put(self, path: str, content: bytes, etag: str | None) -> str:
         import obstore
 
         with self._told():
             try:
-                mode: Any = "create" if etag is None else {"e_tag": etag}
+                mode: Any = "create" if etag is None else {"e_tag": f'"{etag}"'}
                 return self._written(obstore.put(self._store, path, content, mode=mode))
             except (obstore.exceptions.AlreadyExistsError, obstore.exceptions.PreconditionError) as error:
                 raise Changed(path) from error
@@ -116,38 +134,65 @@ class S3Objects:
         import obstore
 
         with self._told():
-            self._written(obstore.put(self._store, path, content))
+            self._written(obstore.put(self._store, path, content, use_multipart=False))
 
     def _written(self, result: Mapping[str, Any]) -> str:
-        self.keeps_versions = result["version"] not in (None, "null")
-        return str(result["e_tag"])
+        self.keeps_versions |= result["version"] not in (None, "null")
+        return _bare(result["e_tag"])
+
+    def remove(self, path: str, etag: str, emptied: Callable[[], None] = lambda: None) -> None:
+        """Remove the object that has this ETag; raises Changed. What is saved there meanwhile stays.
+
+        S3 deletes without asking: so the object is emptied under a condition, and looked at once more. What is saved
+        between that look and the delete is lost.
+        """
+        try:
+            self._put(path, REMOVED, etag)
+        except Changed:
+            if not self.finish_removal(path):  # It was emptied, and the answer was lost.
+                raise
+            return
+        emptied()
+        self.finish_removal(path)
+
+    def finish_removal(self, path: str) -> bool:
+        """Delete an object if it is one that is being removed. Returns whether it was."""
+        left = self._get(path)
+        if left is None or left.digest != _REMOVED_DIGEST:
+            return False
+        self.delete([path])
+        return True
 
     def delete(self, paths: Sequence[str]) -> None:
         """Gone when this returns; those that are gone already are fine."""
         import obstore
 
-        with self._told(), suppress(FileNotFoundError):
-            if paths:
-                obstore.delete(self._store, list(paths))
+        with self._told():
+            try:
+                if paths:
+                    obstore.delete(self._store, list(paths))
+            except FileNotFoundError as error:
+                if _code_of(error) == "NoSuchBucket":
+                    raise
 
     def list(self, folder: str = "") -> Iterator[Listed]:
-        """Every object below a folder, page by page."""
+        """Every object below a folder, page by page, without what a probe left that was killed."""
         import obstore
 
         with self._told():
             for page in obstore.list(self._store, folder or None):
                 for each in page:
-                    yield Listed(each["path"], each["e_tag"] or "", each["size"])
+                    if not each["path"].startswith(_PROBE):
+                        yield Listed(each["path"], _bare(each["e_tag"]), each["size"])
 
     def probe(self) -> None:
         """Raises HomeUnusable where this bucket can't be used: missing, no permission, or conditions are ignored."""
-        path = f".recollect-probe-{secrets.token_hex(4)}"
+        path = _PROBE + secrets.token_hex(4)
         try:
-            self.put(path, b"1", None)
+            with suppress(Changed):  # Nobody else knows its name: an answer was lost, and it was put again.
+                self._put(path, b"1", None)
             try:
-                honoured = self._refuses(path, None) and self._refuses(
-                    path, '"0123456789abcdef0123456789abcdef"'
-                )
+                honoured = self._refuses(path, None) and self._refuses(path, "0123456789abcdef" * 2)
             finally:
                 self.delete([path])
         except S3Refused as error:
@@ -160,7 +205,7 @@ class S3Objects:
 
     def _refuses(self, path: str, etag: str | None) -> bool:
         try:
-            self.put(path, b"2", etag)
+            self._put(path, b"2", etag)
         except Changed:
             return True
         return False
@@ -192,11 +237,17 @@ def _problem(error: Exception, bucket: str) -> StorageUnavailable:
         return S3Refused("there are no keys for S3: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY")
     if isinstance(error, InvalidPathError):
         return StorageUnavailable(
-            "an object's name holds '..' or '//', so files cannot be listed: the log names it; remove or rename it"
+            "an object's name holds '..', '//' or a control character, so files cannot be listed: the log names it;"
+            " remove or rename it"
         )
     if status is not None:
         return StorageUnavailable(f"S3 answers with error {status}{f' ({code})' if code else ''}")
     return StorageUnavailable("S3 does not answer")
+
+
+def _bare(etag: str | None) -> str:
+    """Some servers quote it in one answer, and not in another."""
+    return (etag or "").strip('"')
 
 
 def _code_of(error: Exception) -> str | None:
@@ -217,6 +268,10 @@ def _store(bucket: str, prefix: str) -> "S3Store":
             "files in S3 need the library obstore: install it with 'pip install \"recollect[s3]\"'"
         ) from error
     endpoint = next((os.environ[name] for name in _ENDPOINTS if os.environ.get(name)), None)
+    if endpoint is not None and "@" in urlsplit(endpoint).netloc:
+        raise HomeUnusable(
+            "the address of S3 holds keys: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY instead"
+        )
     plain = os.environ.get("AWS_ALLOW_HTTP", "").lower() in ("true", "1", "yes")
     if endpoint is not None and endpoint.startswith("http://") and not plain:
         raise HomeUnusable(f"{endpoint} is not encrypted: use https://, or set AWS_ALLOW_HTTP=true")

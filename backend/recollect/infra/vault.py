@@ -26,6 +26,9 @@ class Vault(Protocol):
     async def exists(self) -> bool:
         """Whether there is a vault to read, with our mark or without."""
 
+    async def has_owner(self) -> bool:
+        """Whether it says which home it belongs to: perhaps not to this one."""
+
     async def recreate(self) -> None:
         """Start an empty vault: the person says that the missing one is gone for good."""
 

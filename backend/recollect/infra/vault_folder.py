@@ -87,6 +87,10 @@ class FolderVault:
         """Whether there is a vault to read, with our mark or without."""
         return self.root.is_dir()
 
+    async def has_owner(self) -> bool:
+        """A folder says nothing of the kind."""
+        return False
+
     @in_thread("written")
     def recreate(self) -> None:
         """Start an empty vault: the person says that the missing one is gone for good."""

@@ -7,7 +7,7 @@ import json
 import logging
 import secrets
 import shutil
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
 from fnmatch import fnmatchcase
 from pathlib import Path, PurePosixPath
@@ -18,16 +18,16 @@ from recollect.domain.paths import is_markdown, is_note
 from recollect.domain.vault_file import EMPTY, FileStamp, VaultFile
 from recollect.errors import HomeUnusable, StorageUnavailable
 from recollect.failpoints import FailPoints
-from recollect.infra.s3_objects import Changed, Found, S3Objects
+from recollect.infra.s3_objects import REMOVED, Changed, Found, S3Objects
 from recollect.infra.vault_read import SUFFIX, decoded
 
 P = ParamSpec("P")
 R = TypeVar("R")
 MARKER = ".recollect-vault"
 """Says which home the prefix belongs to, and which process of it works there. Empty: the next home that comes."""
+_GONE = "the vault is missing from S3: bring it back, or rewrite it with 'recollect verify --repair'"
 _THREADS = 8
 _TRIES = 20
-_AGAIN_SECONDS = 2.0
 _log = logging.getLogger("recollect.vault")
 
 
@@ -61,10 +61,10 @@ def off_loop(
 
 
 class S3Vault:
-    """As `infra/vault.py` promises. Somebody who saves an object between our look and our write is never overwritten.
+    """As `infra/vault.py` promises. Somebody who saves an object between our look and our write is not overwritten.
 
     The marker names the home that owns the prefix: another one is refused at its start, and a process whose place was
-    taken writes no more.
+    taken writes no more once it has looked.
     """
 
     def __init__(
@@ -83,7 +83,7 @@ class S3Vault:
         self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="vault-s3")
         self._mark = ""
         self._mark_etag: str | None = None
-        self._expected = False
+        self._expected, self._is_probed = False, False
         self._missing: str | None = "the vault is not open"
         self.failed: str | None = None
         """Why the last request failed; None if it did not."""
@@ -119,24 +119,27 @@ class S3Vault:
             return False  # `problem` says why.
         except HomeUnusable as error:
             self._missing = self._missing if self._was_ours else error.message
+        except Exception:  # noqa: BLE001 - logged; whoever looks again and again must not end
+            _log.exception("the vault in S3 could not be looked at")
+            return False
         return self.is_there()
 
     @off_loop("reached")
     def _claimed(self) -> None:
-        self.objects.probe()
-        self._claim(create=not self._expected)
+        if not self._is_probed:
+            self.objects.probe()
+            self._is_probed = True
+        self._claim(create=not self._expected and not self._was_ours)
 
     def _claim(self, *, create: bool) -> None:
         found = self.objects.get(MARKER)
         if found is None and not create:
-            self._missing = (
-                "the vault is missing from S3: bring it back, or rewrite it with 'recollect verify --repair'"
-            )
+            self._missing = _GONE
             return
         if found is not None and found.etag != self._mark_etag and not self._may_take(found):
             raise HomeUnusable(
                 f"{self.place} belongs to another home: give this one a prefix of its own in RECOLLECT_FILES_URL."
-                " If that home is gone for good, 'recollect rebuild' takes its files"
+                " If that home is gone for good, 'recollect rebuild --take' takes its files"
             )
         try:
             self._mark_etag = self.objects.put(
@@ -150,14 +153,16 @@ class S3Vault:
         self._missing = None
 
     def _may_take(self, found: Found) -> bool:
+        if not found.content.strip():
+            return True  # It was brought back, or nobody had it.
         if self._was_ours:
             return found.content == self._mark.encode()  # Whoever else has it since took it from us.
-        if self._takes_over or not found.content.strip():
-            return True
-        try:
-            return bool(json.loads(found.content)["home"] == json.loads(self._mark)["home"])
-        except (ValueError, KeyError, TypeError):
-            return False
+        return self._takes_over or _home_of(found) == json.loads(self._mark)["home"]
+
+    @off_loop("read")
+    def has_owner(self) -> bool:
+        found = self.objects.get(MARKER)
+        return found is not None and bool(found.content.strip())
 
     @off_loop("reached")
     def exists(self) -> bool:
@@ -223,20 +228,29 @@ class S3Vault:
         for path, etag, size in self.objects.list(folder):
             if path == MARKER:
                 mark = etag
-            elif is_markdown(path) and not _is_hidden(path):
+            elif is_markdown(path) and not _is_hidden(path) and not self._is_left(path, size):
                 found[path] = _stamp(etag, size)
-        if not folder and mark != self._mark_etag and self.is_there():
+        if not folder:
+            self._see_mark(mark)
+        return found
+
+    def _see_mark(self, etag: str | None) -> None:
+        if etag != self._mark_etag and self.is_there():
             self._missing = (
-                "the vault is missing from S3: bring it back, or rewrite it with 'recollect verify --repair'"
-                if mark is None
+                _GONE
+                if etag is None
                 else f"another process has taken {self.place}: stop one of the two, and restart this one"
             )
             _log.error("%s", self._missing)
-        return found
+
+    def _is_left(self, path: str, size: int) -> bool:
+        """Whether a removal was interrupted here. It is brought to its end, if we may write."""
+        return size == len(REMOVED) and self.is_there() and self.objects.finish_removal(path)
 
     @off_loop("read")
     def list_files(self, folder: str = "") -> list[str]:
-        return sorted(path for path, _, _ in self.objects.list(folder) if path.endswith(SUFFIX))
+        listed = [(path, size) for path, _, size in self.objects.list(folder) if path.endswith(SUFFIX)]
+        return sorted(path for path, size in listed if not self._is_left(path, size))
 
     @off_loop("read")
     def holds_transcripts(self) -> bool:
@@ -292,7 +306,7 @@ class S3Vault:
                 continue
             self._fail_points.reach("vault.renamed")
             return conflict, None
-        raise StorageUnavailable("a file is changed again and again at this moment")
+        raise _changing()
 
     @off_loop("written")
     def keep_copy(self, path: str, digest: str) -> str | None:
@@ -301,17 +315,25 @@ class S3Vault:
         return None if found is None or found.digest != digest else self._keep_beside(path, found)
 
     def _keep_beside(self, path: str, found: Found) -> str:
-        kept = conflict_path(path, found.digest)
-        try:
-            self.objects.put(kept, found.content, None)
-        except Changed:
-            return kept  # It was kept before.
-        self.conflicts += 1
-        _log.warning("%s was changed by hand; that version is kept as %s", path, kept)
-        return kept
+        for digits in (8, 64):  # Once more where the one with the short name was changed since.
+            kept = conflict_path(path, found.digest[:digits])
+            try:
+                self.objects.put(kept, found.content, None)
+            except Changed:
+                there = self.objects.get(kept)
+                if there is not None and there.digest == found.digest:
+                    return kept  # It was kept before.
+                continue
+            self.conflicts += 1
+            _log.warning("%s was changed by hand; that version is kept as %s", path, kept)
+            return kept
+        raise _changing()
 
     @off_loop("written")
     def remove_folder(self, path: str) -> None:
+        """S3 deletes without asking: so the marker is looked at first."""
+        mark = self.objects.get(MARKER)
+        self._see_mark(None if mark is None else mark.etag)
         self.refuse_if_missing()
         self.objects.delete([each.path for each in self.objects.list(path)])
 
@@ -320,7 +342,6 @@ class S3Vault:
 
     @off_loop("written")
     def remove_file(self, path: str, ours: frozenset[str]) -> str | None:
-        """It is emptied first, if it is still what was looked at: S3 deletes without asking."""
         self.refuse_if_missing()
         conflict = None
         for _ in range(_TRIES):
@@ -330,45 +351,32 @@ class S3Vault:
             if found.digest not in ours and found.digest != EMPTY:
                 conflict = self._keep_beside(path, found)
             try:
-                self.objects.put(path, b"", found.etag)
+                self.objects.remove(path, found.etag, lambda: self._fail_points.reach("vault.emptied"))
             except Changed:
                 continue
-            self.objects.delete([path])
             return conflict
-        raise StorageUnavailable("a file is changed again and again at this moment")
+        raise _changing()
 
     async def remove_leftovers(self, folder: str) -> None:
         """A write that is interrupted leaves nothing."""
 
 
-class S3Watcher:
-    """Hand edits in S3 are seen by listing, which is what a sweep does. This looks whether a missing vault is back."""
-
-    def __init__(self, vault: S3Vault, *, seconds: float = _AGAIN_SECONDS) -> None:
-        self._vault, self._seconds = vault, seconds
-        self._stopped = asyncio.Event()
-
-    def problem(self) -> str | None:
-        return None
-
-    async def changes(self) -> AsyncIterator[set[str]]:
-        self._stopped = asyncio.Event()
-        while not self._stopped.is_set():
-            try:
-                async with asyncio.timeout(self._seconds):
-                    await self._stopped.wait()
-            except TimeoutError:
-                if not self._vault.is_there() and await self._vault.come_back():
-                    yield {""}
-
-    def stop(self) -> None:
-        self._stopped.set()
-
-
 def conflict_path(path: str, digest: str) -> str:
     """What a person's version of a file is kept as."""
     name = PurePosixPath(path)
-    return str(name.with_name(f"{name.stem}.conflict-{digest[:8]}{SUFFIX}"))
+    suffix = SUFFIX if is_markdown(path) else name.suffix
+    return str(name.with_name(f"{name.stem}.conflict-{digest}{suffix}"))
+
+
+def _changing() -> StorageUnavailable:
+    return StorageUnavailable("a file is changed again and again at this moment")
+
+
+def _home_of(marker: Found) -> str | None:
+    try:
+        return str(json.loads(marker.content)["home"])
+    except (ValueError, KeyError, TypeError):
+        return None
 
 
 def _file(path: str, found: Found) -> VaultFile:

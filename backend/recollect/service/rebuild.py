@@ -83,11 +83,12 @@ OpenHome = Callable[[Settings], AbstractAsyncContextManager[OpenedHome]]
 
 
 async def rebuild_home(
-    settings: Settings, open_home: OpenHome, progress: Progress = no_progress
+    settings: Settings, open_home: OpenHome, progress: Progress = no_progress, *, take: bool = False
 ) -> tuple[RebuildReport, Verification]:
     """Rebuild the journal from the vault. A healthy journal first writes its pending files.
 
-    Raises HomeUnusable, and changes nothing, if the vault is missing or holds less than a healthy journal.
+    Raises HomeUnusable, and changes nothing, if the vault is missing or holds less than a healthy journal, or says that
+    it belongs to another home, unless with `take`.
     """
     fail_points = FailPoints(settings.fail_point)
     new_path = settings.journal_path.with_name(settings.journal_path.name + ".rebuilding")
@@ -97,7 +98,7 @@ async def rebuild_home(
     async def named() -> str:
         return await home_id(database, old.home_id)
 
-    vault = files_of(settings, fail_points, named, takes_over=True).vault
+    vault = files_of(settings, fail_points, named, takes_over=take).vault
     if not await vault.exists():
         raise HomeUnusable(f"there is no vault at {vault.place} to rebuild from; bring it back first")
     if settings.journal_path.exists():

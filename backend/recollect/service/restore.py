@@ -8,7 +8,8 @@ from recollect.errors import HomeUnusable
 from recollect.failpoints import FailPoints
 from recollect.infra.archive import unpack
 from recollect.infra.files import files_of
-from recollect.infra.journal.database import journal_connector
+from recollect.infra.journal.database import Database, journal_connector
+from recollect.infra.journal.identity import forget_home_id
 from recollect.service.coordination import Progress, no_progress
 from recollect.service.rebuild import OpenHome
 from recollect.service.verify import Verification
@@ -18,6 +19,15 @@ from recollect.settings import MODELS, Settings
 async def _nobody() -> str:
     """What is restored is owned by the next home that opens it."""
     return ""
+
+
+async def _name_again(database: Database) -> None:
+    """The home that was saved may live on: this one must not take its files."""
+    await database.open()
+    try:
+        await forget_home_id(database)
+    finally:
+        await database.close()
 
 
 async def restore_home(
@@ -47,6 +57,7 @@ async def restore_home(
         beside.replace(folder)
         if settings.database_url is not None:
             await connector.take(folder / "journal.db")
+        await _name_again(Database(connector))
         await vault.fill(settings.vault_path)
     finally:
         shutil.rmtree(beside, ignore_errors=True)

@@ -2,12 +2,13 @@
 
 import json
 import shutil
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
 
-from recollect.errors import Conflict, InvalidInput
-from recollect.infra.s3_objects import S3Objects
+from recollect.errors import Conflict, InvalidInput, StorageUnavailable
+from recollect.infra.s3_objects import Found, S3Objects
 from recollect.infra.vault_s3 import MARKER
 from recollect.service.vault.folder_copy import RECORD, CopyReport, FolderCopy
 from tests.buckets import Objects, new_bucket, new_url
@@ -143,6 +144,70 @@ def test_a_pull_that_was_broken_off_goes_on(desk: Desk, monkeypatch: pytest.Monk
         desk.pull()
     assert len(json.loads((desk.folder / RECORD).read_bytes())["files"]) == 2
     assert desk.pull() == CopyReport(brought=[B])
+
+
+def test_what_is_saved_here_while_a_pull_runs_is_kept(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    desk.there[A] = "theirs"
+    del desk.there[B]
+    fetched = FolderCopy._fetched
+
+    def saving(self: FolderCopy, paths: Sequence[str]) -> Iterator[tuple[str, Found | None]]:
+        found = list(fetched(self, paths))
+        desk.here[A], desk.here[B] = "mine", "mine, too"
+        return iter(found)
+
+    monkeypatch.setattr(FolderCopy, "_fetched", saving)
+    (kept,) = desk.pull().conflicts
+    assert dict(desk.here) == {A: "theirs", kept: "mine", B: "mine, too"}
+
+
+def test_names_that_a_disk_takes_for_one_are_told_and_none_is_removed_or_mixed(desk: Desk) -> None:
+    other, folder = A.replace("a.md", "A.md"), A.replace("ann", "Ann").replace("a.md", "c.md")
+    desk.there[other], desk.there[folder] = "another", "in another folder"
+    report = desk.pull()
+    assert [each.partition(":")[0] for each in report.left_out] == [folder, other]
+    assert dict(desk.here) == {A: "a", B: "b"}
+    desk.push()
+    assert len(desk.there) == 4
+    assert desk.there[other] == "another"
+
+
+def test_a_file_that_the_disk_refuses_keeps_no_other_waiting(desk: Desk) -> None:
+    desk.there["a"] = desk.there["a/b.md"] = desk.there["c.md"] = "x"
+    report = desk.pull()
+    assert report.brought == ["a", "c.md"]
+    assert [each.partition(":")[0] for each in report.left_out] == ["a/b.md"]
+
+
+def test_a_name_that_s3_could_not_list_is_not_pushed(desk: Desk) -> None:
+    desk.here["a\tb.md"] = desk.here["c.md"] = "x"
+    report = desk.push()
+    assert (report.sent, len(report.left_out)) == (["c.md"], 1)
+
+
+def test_the_other_version_of_an_image_is_an_image(desk: Desk) -> None:
+    desk.objects.replace("x.png", b"1")
+    desk.pull()
+    desk.here["x.png"] = "2"
+    desk.objects.replace("x.png", b"3")
+    (kept,) = desk.pull().conflicts
+    assert kept.startswith("x.conflict-")
+    assert kept.endswith(".png")
+
+
+def test_a_removal_that_s3_does_not_take_is_pushed_again(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    desk.pull()
+    del desk.here[A]
+
+    def down(*_: object) -> None:
+        raise StorageUnavailable("S3 does not answer")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(S3Objects, "remove", down)
+        with pytest.raises(StorageUnavailable):
+            desk.push(force=True)
+    assert desk.push(force=True).removed == [A]
+    assert list(desk.there) == [B]
 
 
 async def test_a_folder_that_is_pushed_to_an_empty_prefix_becomes_the_vault_of_the_next_home(

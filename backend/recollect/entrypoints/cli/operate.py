@@ -117,7 +117,14 @@ def verify(
 
 
 @commands.command(epilog="Example: recollect rebuild (stop the server first)")
-def rebuild(home: Home = None, json: Json = False) -> None:
+def rebuild(
+    take: Annotated[
+        bool,
+        typer.Option("--take", help="Take files in S3 that say they are another home's: it must be gone."),
+    ] = False,
+    home: Home = None,
+    json: Json = False,
+) -> None:
     """Make the journal again from the vault alone."""
     from dataclasses import asdict
 
@@ -126,7 +133,7 @@ def rebuild(home: Home = None, json: Json = False) -> None:
 
     settings = settings_for(home)
     with render.progress_bar("rebuilding") as progress:
-        report, result = asyncio.run(rebuild_home(settings, open_home, progress))
+        report, result = asyncio.run(rebuild_home(settings, open_home, progress, take=take))
     verification = {"ok": result.ok, **asdict(result)}
     if json:
         print_json({**asdict(report), "verification": verification})

@@ -28,7 +28,7 @@ def pull(folder: Folder, home: Home = None, json: Json = False) -> None:
     """Bring a folder up to date with the files in S3.
 
     What you changed in it stays, for a push. Where both sides changed a file, it gets the version of S3, and yours is
-    kept beside as <name>.conflict-<digest>.md. Hidden files stay where they are.
+    kept beside as <name>.conflict-<digest>.md (other than Markdown: with its own ending). Hidden files stay where they are.
     """
     _exchange(home, folder, "pulling", lambda copy: copy.pull(), as_json=json)
 
@@ -86,5 +86,7 @@ def print_copy(report: dict[str, list[str]]) -> None:
     say(", ".join(done) or "nothing to do")
     for path in report["conflicts"]:
         say(f"changed on both sides: your version is kept as {path}")
+    for problem in report["left_out"]:
+        say(f"PROBLEM: {problem}")
     if report["waiting"]:
         say(f"{counted(len(report['waiting']), 'file')} changed here and not pushed yet")

@@ -3,7 +3,9 @@
 import hashlib
 import json
 import os
-from collections.abc import Iterator, Sequence
+import re
+import unicodedata
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -19,6 +21,7 @@ from recollect.service.coordination import Progress, no_progress
 RECORD = ".recollect-copy.json"
 """Beside the files: where they came from, and what each was when it came or went."""
 _AT_ONCE = 8
+_control = re.compile(r"[\x00-\x1f\x7f]").search
 
 
 class Known(NamedTuple):
@@ -40,6 +43,8 @@ class CopyReport:
     """Files that hold a version of this folder, which had been changed in S3, too: that version has the file's name."""
     waiting: list[str] = field(default_factory=list)
     """Changed or removed here, and not pushed yet."""
+    left_out: list[str] = field(default_factory=list)
+    """Could not be brought or sent, and why."""
 
 
 class FolderCopy:
@@ -63,13 +68,16 @@ class FolderCopy:
         new = [
             path for path in sorted(there) if path not in self._known or self._known[path].etag != there[path]
         ]
-        for path, found in self._fetched(new):
+        for path, found in self._fetched(self._without_mixed(new, here)):
             if found is not None:
-                self._bring(path, found, here.get(path))
+                with self._going_on(path):
+                    self._bring(path, found)
         for path in sorted(self._known.keys() - there.keys()):
-            if here.get(path) == self._known.pop(path).digest:
-                (self._folder / path).unlink()
-                self.report.removed.append(path)
+            with self._going_on(path):
+                if self._digest(path) == self._known[path].digest:
+                    (self._folder / path).unlink()
+                    self.report.removed.append(path)
+                del self._known[path]
         known = {path: known.digest for path, known in self._known.items()}
         here = self._digests()
         self.report.waiting = sorted(path for path in {*known, *here} if known.get(path) != here.get(path))
@@ -91,18 +99,45 @@ class FolderCopy:
             for path, digest in sorted(here.items())
             if path not in self._known or self._known[path].digest != digest
         ]
+        for path in [path for path in changed if _control(path)]:
+            changed.remove(path)
+            self.report.left_out.append(f"{path!r}: S3 could not list such a name; rename it")
         with self._recording():
             for done, (path, work) in enumerate(
                 [*((path, self._send) for path in changed), *((path, self._remove) for path in gone)], 1
             ):
-                work(path)
+                with self._going_on(path):
+                    work(path)
                 self._progress(done, len(changed) + len(gone))
             with suppress(Changed):
                 self._objects.put(MARKER, b"", None)  # A new vault: the next home that comes takes it.
         return self.report
 
-    def _bring(self, path: str, found: Found, here: str | None) -> None:
-        known = self._known.get(path)
+    def _without_mixed(self, new: Sequence[str], here: Iterable[str]) -> list[str]:
+        """Without paths that a disk which ignores case, or writes letters its own way, takes for others."""
+        names: dict[str, str] = {}
+        for path in [*sorted(self._known), *sorted(here)]:
+            _mixed_up(path, names)
+        found = []
+        for path in new:
+            other = None if path in self._known else _mixed_up(path, names)
+            if other is None:
+                found.append(path)
+            else:
+                self.report.left_out.append(f"{path}: some disks take it for {other}; rename one of the two")
+        return found
+
+    @contextmanager
+    def _going_on(self, path: str) -> Iterator[None]:
+        """One file that the disk refuses does not keep the others waiting."""
+        try:
+            yield
+        except OSError as error:
+            self.report.left_out.append(f"{path}: {error.strerror or error}")
+
+    def _bring(self, path: str, found: Found) -> None:
+        """The file is read just before it is replaced: it may have been changed while others came."""
+        known, here = self._known.get(path), self._digest(path)
         if here is not None and here != found.digest and (known is None or known.digest != here):
             self._set_aside(path, here)
         if here != found.digest:
@@ -132,19 +167,17 @@ class FolderCopy:
         self.report.sent.append(path)
 
     def _remove(self, path: str) -> None:
-        """Emptied first, if it is still what was pulled: S3 deletes without asking."""
-        known = self._known.pop(path)
         try:
-            self._objects.put(path, b"", known.etag)
+            self._objects.remove(path, self._known[path].etag)
         except Changed:
             if (found := self._objects.get(path)) is not None:
-                self._bring(path, found, None)  # Changed there: it is back.
-            return
-        self._objects.delete([path])
+                self._bring(path, found)  # Changed there: it is back.
+                return
+        del self._known[path]
         self.report.removed.append(path)
 
     def _set_aside(self, path: str, digest: str) -> str:
-        kept = conflict_path(path, digest)
+        kept = conflict_path(path, digest[:8])
         (self._folder / path).replace(self._folder / kept)
         self.report.conflicts.append(kept)
         return kept
@@ -169,6 +202,12 @@ class FolderCopy:
                     path = file.relative_to(self._folder).as_posix()
                     found[path] = hashlib.sha256(file.read_bytes()).hexdigest()
         return found
+
+    def _digest(self, path: str) -> str | None:
+        try:
+            return hashlib.sha256((self._folder / path).read_bytes()).hexdigest()
+        except (FileNotFoundError, NotADirectoryError):
+            return None
 
     def _put(self, path: str, content: bytes) -> None:
         """Beside first, then in its place: a file is there as a whole or as it was."""
@@ -203,6 +242,17 @@ class FolderCopy:
         files = {path: list(known) for path, known in sorted(self._known.items())}
         content = json.dumps({"url": self._objects.url, "files": files}, ensure_ascii=False, indent=0)
         self._put(RECORD, content.encode())
+
+
+def _mixed_up(path: str, names: dict[str, str]) -> str | None:
+    """Of its folders and itself, the first that folds to another name than the one known. Those that don't are known."""
+    at = ""
+    for part in path.split("/"):
+        at = f"{at}/{part}" if at else part
+        other = names.setdefault(unicodedata.normalize("NFC", at).casefold(), at)
+        if other != at:
+            return other
+    return None
 
 
 def _is_hidden(path: str) -> bool:

@@ -2,17 +2,30 @@
 
 import itertools
 import json
+import sqlite3
+from contextlib import closing, suppress
 from pathlib import Path
 
+import httpx2
 import pytest
 
+from recollect.app import open_home
 from recollect.errors import HomeUnusable, StorageUnavailable
 from recollect.infra.s3_objects import S3Objects
 from recollect.infra.vault_s3 import S3Vault
+from recollect.service.rebuild import rebuild_home
+from recollect.settings import Settings, load_settings
 from tests.buckets import BUCKET, FaultyS3, Objects, new_url
 from tests.eventually import eventually
 from tests.http_client import Home, Json, add, contents, drained, message, opened
 from tests.processes import Server, recollect, recollect_json
+
+
+def _home(home: Path) -> str | None:
+    with closing(sqlite3.connect(home / "journal.db")) as journal:
+        found = journal.execute("SELECT name FROM marks WHERE name LIKE 'home:%'").fetchone()
+    return None if found is None else str(found[0])
+
 
 UNUSABLE = (HomeUnusable, StorageUnavailable)
 PART = "default/users/me/threads/t1/0001.md"
@@ -74,6 +87,26 @@ async def test_a_prefix_belongs_to_one_home_and_a_restart_keeps_it(tmp_path: Pat
     with pytest.raises(HomeUnusable, match="another home"):
         async with opened(tmp_path / "other", files_url=url):
             pass
+
+
+async def test_a_new_home_is_told_first_that_the_prefix_is_anothers(tmp_path: Path, url: str) -> None:
+    async with opened(tmp_path / "home", files_url=url) as home:
+        await home.add("t1", "one")
+        await home.drain()
+        with pytest.raises(HomeUnusable, match="a prefix of its own") as raised:
+            async with opened(tmp_path / "other", files_url=url):
+                pass
+        assert "whose journal is not" in str(raised.value)
+        with pytest.raises(HomeUnusable, match="another home"):
+            await rebuild_home(Settings(home=tmp_path / "third", files_url=url), open_home)
+        await home.app.vault_sweep.sweep()
+        assert home.app.vault.is_there()
+
+
+def test_keys_in_the_url_are_refused_and_not_shown() -> None:
+    with pytest.raises(HomeUnusable) as raised:
+        load_settings(files_url="s3://ann:topsecret@bucket/prefix")
+    assert "topsecret" not in str(raised.value)
 
 
 async def test_a_process_whose_place_was_taken_writes_no_more(
@@ -204,6 +237,24 @@ def test_a_kill_at_any_step_of_a_write_loses_and_doubles_nothing(
 
 
 @pytest.mark.slow
+def test_a_kill_while_a_note_is_forgotten_leaves_no_object(tmp_path: Path, url: str, files: Objects) -> None:
+    settings = {"RECOLLECT_FILES_URL": url}
+    with Server(tmp_path / "home", settings) as server:
+        server.client.post(
+            "/api/v1/memory/notes", json={"name": "porto", "text": "Rua das Flores"}
+        ).raise_for_status()
+        assert NOTE in files
+    with Server(tmp_path / "home", settings | {"RECOLLECT_FAIL_POINT": "vault.emptied"}) as server:
+        with suppress(httpx2.HTTPError):
+            server.client.delete("/api/v1/memory/notes/porto.md")
+        server.wait_for_end()
+    with Server(tmp_path / "home", settings) as server:
+        drained(server.client)
+    assert recollect_json(tmp_path / "home", "verify", "--forgotten", settings=settings)["ok"]
+    assert NOTE not in list(files)
+
+
+@pytest.mark.slow
 def test_backup_restore_and_rebuild_bring_a_home_back(tmp_path: Path, url: str, files: Objects) -> None:
     settings = {"RECOLLECT_FILES_URL": url}
     with Server(tmp_path / "home", settings) as server:
@@ -217,6 +268,7 @@ def test_backup_restore_and_rebuild_bring_a_home_back(tmp_path: Path, url: str, 
     assert recollect_json(tmp_path / "new", "restore", archive, settings={"RECOLLECT_FILES_URL": elsewhere})[
         "ok"
     ]
+    assert _home(tmp_path / "new") not in (None, _home(tmp_path / "home"))
     restored = Objects(S3Objects(elsewhere))
     assert restored[PART] == files[PART]
     assert not (tmp_path / "new/vault").exists()
@@ -225,7 +277,9 @@ def test_backup_restore_and_rebuild_bring_a_home_back(tmp_path: Path, url: str, 
     (tmp_path / "home/journal.db").rename(tmp_path / "lost.db")
     refused = recollect(tmp_path / "home", "serve", settings=settings)
     assert "recollect rebuild" in refused.stderr
-    rebuilt = recollect_json(tmp_path / "home", "rebuild", settings=settings)
+    refused = recollect(tmp_path / "home", "rebuild", settings=settings)
+    assert "another home" in refused.stderr
+    rebuilt = recollect_json(tmp_path / "home", "rebuild", "--take", settings=settings)
     assert (rebuilt["turns"], rebuilt["verification"]["ok"]) == (2, True)
     with Server(tmp_path / "home", settings) as server:
         assert contents(server.client, "t1") == ["one", "two"]
