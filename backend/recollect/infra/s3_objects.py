@@ -278,7 +278,7 @@ def _store(bucket: str, prefix: str) -> "S3Store":
     return S3Store(
         bucket,
         prefix=prefix or None,
-        endpoint=endpoint,
+        config=None if endpoint is None else {"endpoint": endpoint},
         client_options={
             "timeout": timedelta(seconds=_REQUEST_SECONDS),
             "connect_timeout": timedelta(seconds=_CONNECT_SECONDS),

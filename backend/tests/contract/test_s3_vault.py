@@ -178,3 +178,10 @@ def test_keys_in_an_address_are_refused_and_not_shown(monkeypatch: pytest.Monkey
     with pytest.raises(HomeUnusable) as raised:
         S3Objects("s3://bucket/prefix")
     assert "secret@" not in str(raised.value)
+
+
+@pytest.mark.parametrize("prefix", ["", "/homes/one"])
+def test_without_an_endpoint_it_is_the_s3_of_aws(monkeypatch: pytest.MonkeyPatch, prefix: str) -> None:
+    for name in ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT"):
+        monkeypatch.delenv(name, raising=False)
+    assert S3Objects(f"s3://bucket{prefix}").bucket == "bucket"
