@@ -19,6 +19,7 @@ def main() -> None:
     )
     parser.add_argument("--seeds", type=int, default=6, help="how many teachers to train, for their mean")
     parser.add_argument("--start", help="the student to go on from, else a new one")
+    parser.add_argument("--out", help="the model that is made, else practised or average")
     parser.add_argument("--models", nargs="+", default=["student"], help="what to average, export or measure")
     parser.add_argument("--shares", nargs="+", type=float, help="of each model in their average")
     parser.add_argument("--files", nargs="+", type=Path, help="of pairs, to collect")
@@ -77,12 +78,15 @@ def collect(given: argparse.Namespace) -> None:
     pairs.write_pairs(pairs.merge(given.files, NO_SHARED_WORDS, open_model(SHIPPED)), pairs.FILE)
 
 
-def practise(given: argparse.Namespace) -> None:
+def lessons(given: argparse.Namespace) -> None:
+    """What `practise` learns from, put together once for all recipes that start from the same model."""
     import corpus
     import minilm
     import pairs
+    import torch
+    from long_texts import LongTexts, read_runs
     from measure import NO_SHARED_WORDS, read_no_shared_words
-    from student import Lessons, Recipe, train_student
+    from student import Lessons, Recipe
 
     frozen, tokenizer = minilm.load(given.work / given.start)
     recipe = replace(Recipe(), **_values(Recipe, given.set))
@@ -91,9 +95,35 @@ def practise(given: argparse.Namespace) -> None:
     measured = {row[0] for rows in read_no_shared_words(NO_SHARED_WORDS).values() for row in rows}
     some = data.sentences[:: max(1, len(data.sentences) // 60_000)]
     plain = [sentence for sentence in some if sentence not in measured]
-    practice = pairs.Practice(pairs.read_pairs(pairs.FILE), plain, frozen, tokenizer, recipe.evenness)
-    trained = train_student(minilm.copy_of(frozen), frozen, lessons, recipe, practice)
-    minilm.save(trained, tokenizer, given.work / "practised")
+    taught = pairs.read_pairs(pairs.FILE)
+    practice = pairs.Practice(taught, plain, frozen, tokenizer, recipe.evenness)
+    long_texts = LongTexts(read_runs(data, chats, taught), tokenizer)
+    torch.save((lessons, practice, long_texts), given.work / "lessons.pt")
+
+
+def practise(given: argparse.Namespace) -> None:
+    import minilm
+    import torch
+    from measure import embedder, watched
+    from student import LastLessons, Recipe, train_student
+
+    frozen, tokenizer = minilm.load(given.work / given.start)
+    recipe = replace(Recipe(), **_values(Recipe, given.set))
+    made = torch.load(given.work / "lessons.pt", map_location=minilm.DEVICE, weights_only=False)
+    lessons, practice, long_texts = made
+    lessons.spread(recipe.evenness)
+    practice.spread(recipe.evenness)
+    twin = minilm.copy_of(frozen)
+    embed = embedder(twin, tokenizer)
+
+    def figures(student: minilm.MiniLM) -> str:
+        twin.load_state_dict(student.state_dict())
+        return ", ".join(f"{name} {share:.1f}" for name, share in watched(embed, given.data).items())
+
+    last = LastLessons(practice, long_texts, figures)
+    trained = train_student(minilm.copy_of(frozen), frozen, lessons, recipe, last)
+    minilm.save(trained, tokenizer, given.work / (given.out or "practised"))
+    print(f"done: {figures(trained)}", flush=True)
 
 
 def average(given: argparse.Namespace) -> None:
@@ -101,7 +131,8 @@ def average(given: argparse.Namespace) -> None:
     from teacher import average as mean
 
     loaded = [minilm.load(given.work / name) for name in given.models]
-    minilm.save(mean([model for model, _ in loaded], given.shares), loaded[0][1], given.work / "average")
+    out = given.work / (given.out or "average")
+    minilm.save(mean([model for model, _ in loaded], given.shares), loaded[0][1], out)
 
 
 def export(given: argparse.Namespace) -> None:
@@ -127,7 +158,7 @@ def _values(recipe: type, chosen: list[str]) -> dict[str, float]:
 
 STAGES = {
     stage.__name__: stage
-    for stage in (prepare, teacher, student, restore, collect, practise, average, export, measure)
+    for stage in (prepare, teacher, student, restore, collect, lessons, practise, average, export, measure)
 }
 
 if __name__ == "__main__":

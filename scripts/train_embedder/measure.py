@@ -5,7 +5,7 @@ import json
 import lzma
 import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -22,14 +22,25 @@ NO_SHARED_WORDS = Path(__file__).parents[1] / "bench/data/no_shared_words.tsv"
 CHOOSING = ("en", "de", "es", "ru", "ja", "tr")
 """The languages of that file by which recipes and weights are chosen; the others check the choice."""
 
+RECALL = ("locomo-dev", "beam-100k")
+
 Embed = Callable[[Sequence[str]], torch.Tensor]
 Figures = dict[str, float]
 """In percent, a mean before what it is the mean of."""
 
 
 def embedder(model: MiniLM, tokenizer: Tokenizer) -> Embed:
+    """With 32 bits. Texts that come again, as the model changes, are not split into tokens again."""
     model.eval()
-    return lambda texts: minilm.embed(model, Texts(tokenizer, texts)).float()
+    known: dict[tuple[str, ...], Texts] = {}
+
+    def embed(texts: Sequence[str]) -> torch.Tensor:
+        key = tuple(texts)
+        if key not in known:
+            known[key] = Texts(tokenizer, texts)
+        return minilm.embed(model, known[key], exact=True)
+
+    return embed
 
 
 def open_model(folder: Path, threads: int = os.cpu_count() or 1) -> Embed:
@@ -159,12 +170,41 @@ def _ranks(values: np.ndarray) -> np.ndarray:
     return (np.cumsum(count) - (count - 1) / 2)[place]
 
 
+def watched(embed: Embed, data: Path) -> Figures:
+    """What may rise or fall within a few hundred steps, of the sets that are in `data`."""
+    figures: Figures = {}
+    own, other = (f"asked in {language}, first 5" for language in ("its language", "English"))
+    held = no_shared_words(embed, pairs.held_out(pairs.read_pairs(pairs.FILE)))
+    shared = no_shared_words(embed, read_no_shared_words(NO_SHARED_WORDS))
+    for name, shares, among in (
+        ("held out", held, list(held[own])),
+        ("choosing", shared, CHOOSING),
+        ("checking", shared, [language for language in shared[own] if language not in CHOOSING]),
+    ):
+        if "en" in among:
+            figures[f"{name}, English"] = shares[own]["en"]
+        figures[f"{name}, own language"] = _mean(shares[own], [code for code in among if code != "en"])
+        figures[f"{name}, asked in English"] = _mean(shares[other], among)
+    for kind in RECALL:
+        if (file := data / f"{kind}.jsonl.gz").exists():
+            figures[kind] = evidence_recall(embed, file)
+    if english := general_english(embed, data / "semeval-sts"):
+        figures["general English"] = _mean(english, english)
+        figures["duplicate questions"] = english["2016 question-question"]
+    return figures
+
+
+def _mean(shares: Figures, among: Iterable[str]) -> float:
+    return float(np.mean([shares[language] for language in among if language in shares]))
+
+
 def measure_meaning(embed: Embed, data: Path) -> Figures:
-    recall = {kind: evidence_recall(embed, data / f"{kind}.jsonl.gz") for kind in ("locomo-dev", "beam-100k")}
-    kinds = {
-        "general English": general_english(embed, data / "semeval-sts"),
-        "Tatoeba": nearest_english(embed, data / "tatoeba-test.tsv.xz"),
-    }
+    """All sets that are in `data`, and those of this repository."""
+    files = {kind: data / f"{kind}.jsonl.gz" for kind in RECALL}
+    recall = {kind: evidence_recall(embed, file) for kind, file in files.items() if file.exists()}
+    kinds = {"general English": general_english(embed, data / "semeval-sts")}
+    if (file := data / "tatoeba-test.tsv.xz").exists():
+        kinds["Tatoeba"] = nearest_english(embed, file)
     xquad = paragraph_of_question(embed, data / "xquad")
     for side, kind in enumerate(("same language", "English paragraphs")):
         kinds[f"XQuAD, {kind}"] = {language: shares[side] for language, shares in xquad.items()}

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator, Sequence
+from contextlib import nullcontext
 from itertools import chain
 from pathlib import Path
 
@@ -152,13 +153,15 @@ class Texts:
 
 
 @torch.no_grad()
-def embed(model: MiniLM, texts: Texts, parts: Tensor | None = None, tokens: int = 60_000) -> Tensor:
-    """A unit vector for each text, in their order."""
+def embed(
+    model: MiniLM, texts: Texts, parts: Tensor | None = None, *, exact: bool = False, tokens: int = 60_000
+) -> Tensor:
+    """A unit vector for each text, in their order; `exact` without products in 16 bits."""
     parts = torch.arange(len(texts), device=DEVICE) if parts is None else parts
     order = torch.argsort(texts.lengths[parts])
     vectors = torch.empty(len(parts), WIDTH, device=DEVICE)
     for rows in _runs(order, texts.lengths[parts][order].clamp(max=MAX_TOKENS - 2), tokens):
-        with fast():
+        with nullcontext() if exact else fast():
             vectors[rows] = model(*texts.batch(parts[rows], MAX_TOKENS)).float()
     return vectors
 

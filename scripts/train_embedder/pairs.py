@@ -103,9 +103,11 @@ class Practice:
         self.first = torch.tensor([first[p.number] for p in taught], device=DEVICE)
         """The first row of the same number, in English if there is one."""
         self.count = torch.tensor([versions[p.number] for p in taught], device=DEVICE)
-        self.chances = torch.tensor([rows[p.language] ** (evenness - 1) for p in taught], device=DEVICE)
+        self.often = torch.tensor([float(rows[p.language]) for p in taught], device=DEVICE)
+        self.spread(evenness)
         messages, questions = [p.message for p in taught], [p.question for p in taught]
-        self.texts = Texts(tokenizer, [*messages, *plain, *questions, "user:", *(f"{n}:" for n in NAMES)])
+        names = [f"{name}:" for name in ("user", "assistant", *NAMES)]
+        self.texts = Texts(tokenizer, [*messages, *plain, *questions, *names])
         self.questions = len(messages) + len(plain)
         self.names = self.questions + len(questions)
         self.mistaken = self._nearest(frozen)
@@ -121,23 +123,36 @@ class Practice:
             found.append(nearness.topk(NEAREST).indices)
         return torch.cat(found)
 
-    def loss(self, student: MiniLM, size: int) -> Tensor:
-        """A quarter of the questions in English, a quarter of the messages in any language they are there in."""
+    def spread(self, evenness: float) -> None:
+        """A language with n pairs is drawn in proportion to n to this power."""
+        self.chances = self.often ** (evenness - 1)
+
+    def loss(self, student: MiniLM, size: int, asked_in_english: float) -> Tensor:
+        """That part of the questions in English, a quarter of the messages in any language they are there in."""
         rows = torch.multinomial(self.chances, size, replacement=True)
         kind = torch.rand(size, device=DEVICE)
         version = self.first[rows] + (torch.rand(size, device=DEVICE) * self.count[rows]).long()
-        asked = torch.where(kind < 0.25, self.first[rows], rows)
+        asked = torch.where(kind < asked_in_english, self.first[rows], rows)
         right = torch.where(kind > 0.75, version, rows)
         mistaken = self.mistaken[asked].gather(1, torch.randint(NEAREST, (size, 2), device=DEVICE))
         others = torch.randint(self.questions, (size,), device=DEVICE)
         messages = torch.cat([right, mistaken.flatten(), others])
-        name = torch.randint(-len(NAMES), len(NAMES) + 1, messages.shape, device=DEVICE).clamp(min=0)
+        kind = torch.rand(messages.shape, device=DEVICE)
+        name = 2 + torch.randint(len(NAMES), messages.shape, device=DEVICE)
+        name = torch.where(kind < 0.35, 0, torch.where(kind < 0.5, 1, name))
         with minilm.fast():
             questions = student(*self.texts.batch(self.questions + asked)).float()
-            said = student(*self.texts.batch(torch.stack([self.names + name, messages], 1))).float()
+            said = self._read(student, torch.stack([self.names + name, messages], 1))
         number = torch.where(messages < self.size, self.first[messages.clamp(max=self.size - 1)], -1)
         same = number == self.first[rows][:, None]
         own = torch.arange(size, device=DEVICE)
         same[own, own] = False
         scores = (questions @ said.T / TEMPERATURE).masked_fill(same, -1e4)
         return F.cross_entropy(scores, own) + F.cross_entropy(scores[:, :size].T, own)
+
+    def _read(self, student: MiniLM, said: Tensor) -> Tensor:
+        """The longest eighth apart: the others would have to be as wide as the longest of all."""
+        order = torch.argsort(self.texts.lengths[said[:, 1]])
+        short = len(order) - len(order) // 8
+        runs = (self.texts.batch(said[rows], minilm.MAX_TOKENS) for rows in order.tensor_split([short]))
+        return torch.cat([student(*run) for run in runs]).float()[torch.argsort(order)]

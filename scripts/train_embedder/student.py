@@ -2,7 +2,7 @@
 
 import math
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import minilm
@@ -10,6 +10,7 @@ import numpy as np
 import torch
 import torch.nn.functional as F  # noqa: N812
 from corpus import NAMES, Chats, Tatoeba, on_device, read_words
+from long_texts import LongTexts
 from minilm import DEVICE, MiniLM, Texts
 from pairs import Practice
 from tokenizers import Tokenizer
@@ -23,8 +24,10 @@ NEIGHBOURS = 6
 @dataclass(frozen=True)
 class Recipe:
     steps: int = 8_000
-    minutes: float = 60.0
+    seconds: float = 3600.0
     """It ends after so many, whatever step it is at; the rates fall accordingly."""
+    warmup: int = 200
+    """Steps until the rates are whole."""
     batch: int = 2048
     rate: float = 4e-4
     vocabulary_rate: float = 2.5e-3
@@ -36,6 +39,14 @@ class Recipe:
     """A language with n pairs is drawn in proportion to n to this power."""
     practice: float = 1.0
     """What the questions without a shared word count beside the lesson of a step."""
+    asked_in_english: float = 0.25
+    """The part of those questions that are asked in English, whatever the language of the message."""
+    long_share: float = 0.2
+    """The part of the steps of `practise` in which long English texts keep their vectors."""
+    own_share: float = 0.0
+    """The part of the steps in which sentences keep the vectors they have themselves, not those of their English."""
+    every: int = 0
+    """Steps between two lines of figures, none at 0."""
     seed: int = 0
 
 
@@ -85,7 +96,7 @@ class Lessons:
         counts = np.bincount(of_pair)
         self.first = on_device((np.cumsum(counts) - counts)[of_pair[order]])
         self.count = on_device(counts[of_pair[order]])
-        self.chances = torch.cumsum(self.count.double() ** (evenness - 1), 0)
+        self.spread(evenness)
         self.translations = torch.cat(
             [
                 on_device(data.translations),
@@ -106,6 +117,10 @@ class Lessons:
         self.english_texts = (
             self.texts if english is tokenizer else Texts(english, _only_english(data) + behind + words[0])
         )
+
+    def spread(self, evenness: float) -> None:
+        """A language with n pairs is drawn in proportion to n to this power."""
+        self.chances = torch.cumsum(self.count.double() ** (evenness - 1), 0)
 
     def _drawn(self, size: int) -> Tensor:
         return torch.searchsorted(
@@ -171,8 +186,18 @@ def _same_language(pairs: Tensor, languages: np.ndarray) -> Tensor:
     return torch.stack([pairs[order[:-1][same], 0], pairs[order[1:][same], 0]], 1)
 
 
+@dataclass(frozen=True)
+class LastLessons:
+    """What `practise` adds to the lessons of each step."""
+
+    practice: Practice
+    long_texts: LongTexts
+    figures: Callable[[MiniLM], str]
+    """A line about the student as it is, every so many steps."""
+
+
 def train_student(
-    student: MiniLM, teacher: MiniLM, lessons: Lessons, recipe: Recipe, practice: Practice | None = None
+    student: MiniLM, teacher: MiniLM, lessons: Lessons, recipe: Recipe, last: LastLessons | None = None
 ) -> MiniLM:
     torch.manual_seed(recipe.seed)
     sentences = lessons.sentences(recipe.batch)
@@ -190,15 +215,20 @@ def train_student(
     began = time.monotonic()
     student.train()
     for step in range(recipe.steps):
-        progress = max(step / recipe.steps, (time.monotonic() - began) / 60 / recipe.minutes)
+        progress = max(step / recipe.steps, (time.monotonic() - began) / recipe.seconds)
         if progress >= 1:
             break
         for group, rate in zip(optimizer.param_groups, rates, strict=True):
-            group["lr"] = rate * min(1, (step + 1) / 200) * (1 + math.cos(progress * math.pi)) / 2
+            group["lr"] = rate * min(1, (step + 1) / recipe.warmup) * (1 + math.cos(progress * math.pi)) / 2
         kind = step % 10
-        loss = _loss_of(kind, student, teacher, lessons, sentences, recipe)
-        if practice:
-            loss = loss + recipe.practice * practice.loss(student, recipe.batch // 2)
+        if last and torch.rand(()) < recipe.long_share:
+            batch = last.long_texts.batch(recipe.batch // 4)
+            loss = _of_english(student, teacher, *batch, recipe.closeness)
+        else:
+            loss = _loss_of(kind, student, teacher, lessons, sentences, recipe)
+        if last:
+            asked = last.practice.loss(student, recipe.batch // 2, recipe.asked_in_english)
+            loss = loss + recipe.practice * asked
         optimizer.zero_grad()
         loss.backward()
         torch.nn.utils.clip_grad_norm_(student.parameters(), 1.0)
@@ -206,8 +236,10 @@ def train_student(
         optimizer.step()
         with torch.no_grad():
             vocabulary[:english].lerp_(before, 1 - recipe.english_share)
+        spent = time.monotonic() - began
+        if last and recipe.every and (step + 1) % recipe.every == 0:
+            print(f"step {step + 1}, {spent:.0f} s: {last.figures(student)}", flush=True)
         if step % 400 < 10:
-            spent = time.monotonic() - began
             print(f"student: step {step}, kind {kind}, loss {loss.item():.3f}, {spent:.0f} s", flush=True)
     return minilm.copy_of(student).eval()  # Not compiled: it reads texts of many lengths next.
 
@@ -224,19 +256,21 @@ def _loss_of(
     if kind == 1:
         return _of_two_languages(student, lessons, lessons.two_languages(size))
     if kind == 3:
-        return _of_pair(student, teacher, lessons, lessons.passages(size // 4), recipe.closeness)
+        return _of_pair(student, teacher, lessons, lessons.passages(size // 4), recipe)
     if kind == 5:
-        return _of_pair(student, teacher, lessons, lessons.chats(size // 2, 4), recipe.closeness)
+        return _of_pair(student, teacher, lessons, lessons.chats(size // 2, 4), recipe)
     if kind == 9:
-        return _of_pair(student, teacher, lessons, lessons.several_words(size // 4), recipe.closeness)
+        return _of_pair(student, teacher, lessons, lessons.several_words(size // 4), recipe)
     if kind >= 7:
         sides = lessons.chats(size // 12, 14 if kind == 7 else 2).repeat_interleave(4, 0)
         return _of_english_words(student, teacher, lessons, sides, recipe.closeness)
-    return _of_pair(student, teacher, lessons, next(sentences), recipe.closeness)
+    return _of_pair(student, teacher, lessons, next(sentences), recipe)
 
 
-def _of_pair(student: MiniLM, teacher: MiniLM, lessons: Lessons, sides: Tensor, closeness: float) -> Tensor:
+def _of_pair(student: MiniLM, teacher: MiniLM, lessons: Lessons, sides: Tensor, recipe: Recipe) -> Tensor:
     """A sentence before all of the batch is near its English, as the teacher and as the student read it."""
+    if torch.rand(()) < recipe.own_share:
+        sides = sides[:, [0, 0]]
     with minilm.fast():
         with torch.no_grad():
             meant = teacher(*lessons.english_texts.batch(sides[:, 1], 160)).float()
@@ -246,9 +280,8 @@ def _of_pair(student: MiniLM, teacher: MiniLM, lessons: Lessons, sides: Tensor, 
             .split(len(sides))
         )
     far = 2 - (foreign * meant).sum(1) - (own * meant).sum(1)
-    return (
-        _contrast(foreign, meant, sides[:, 1]) + _contrast(foreign, own, sides[:, 1]) + closeness * far.mean()
-    )
+    contrast = _contrast(foreign, meant, sides[:, 1]) + _contrast(foreign, own, sides[:, 1])
+    return contrast + recipe.closeness * far.mean()
 
 
 def _of_english_words(
@@ -257,6 +290,10 @@ def _of_english_words(
     """Texts with any English words among theirs mean to the student what they mean to the teacher."""
     ids, mask = lessons.english_texts.batch(sides[:, 1], minilm.MAX_TOKENS)
     ids = minilm.scrambled(ids, mask, lessons.english.get_vocab_size())
+    return _of_english(student, teacher, ids, mask, closeness)
+
+
+def _of_english(student: MiniLM, teacher: MiniLM, ids: Tensor, mask: Tensor, closeness: float) -> Tensor:
     with minilm.fast():
         with torch.no_grad():
             meant = teacher(ids, mask).float()
