@@ -349,6 +349,7 @@ async def open_home(settings: Settings) -> AsyncIterator[OpenedHome]:
             app.coverage,
             app.THREADS,
             app.keys,
+            app.webhooks.store,
             app.ledger_outbox,
             app.vault_sweep,
             app.transcriber,

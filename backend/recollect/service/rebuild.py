@@ -14,13 +14,15 @@ from recollect.domain.model import Memcell, Thread, ThreadRef, TranscriptPart, T
 from recollect.domain.paths import copies_last, is_own_name, is_people_file, thread_folder
 from recollect.domain.people import Preset, read_people_file
 from recollect.domain.vault_file import StoredPart, text_digests
+from recollect.domain.webhook import Webhook
 from recollect.errors import HomeUnusable, RecollectError
 from recollect.failpoints import FailPoints
 from recollect.infra.files import files_of
 from recollect.infra.home_lock import HomeLock
 from recollect.infra.job_engine import JobEngine
+from recollect.infra.journal.connection import remove_log
 from recollect.infra.journal.coverage import SqlCoverage
-from recollect.infra.journal.database import Database
+from recollect.infra.journal.database import Database, journal_connector
 from recollect.infra.journal.entry_files import SqlEntryFileStore
 from recollect.infra.journal.identity import home_id
 from recollect.infra.journal.importer import SqlImporter, SqlLedgerOutbox
@@ -28,6 +30,7 @@ from recollect.infra.journal.keys import SqlKeyStore
 from recollect.infra.journal.people import SqlPresetStore
 from recollect.infra.journal.sqlite import SqliteConnector
 from recollect.infra.journal.threads import SqlThreadStore
+from recollect.infra.journal.webhooks import SqlWebhookStore
 from recollect.infra.ledger import LEDGER, Ledger
 from recollect.infra.vault import Vault
 from recollect.service.coordination import Progress, no_progress, now_ms
@@ -69,6 +72,7 @@ class OpenedHome:
     coverage: SqlCoverage
     threads: SqlThreadStore
     keys: SqlKeyStore
+    webhooks: SqlWebhookStore
     outbox: SqlLedgerOutbox
     vault_sweep: VaultSweep
     transcriber: Transcriber
@@ -91,7 +95,8 @@ async def rebuild_home(
     it belongs to another home, unless with `take`.
     """
     fail_points = FailPoints(settings.fail_point)
-    new_path = settings.journal_path.with_name(settings.journal_path.name + ".rebuilding")
+    connector = journal_connector(settings)
+    new_path = _path_beside(settings)
     database = Database(SqliteConnector(new_path))
     old = _OldJournal()
 
@@ -101,11 +106,13 @@ async def rebuild_home(
     vault = files_of(settings, fail_points, named, takes_over=take).vault
     if not await vault.exists():
         raise HomeUnusable(f"there is no vault at {vault.place} to rebuild from; bring it back first")
-    if settings.journal_path.exists():
+    if await connector.exists():
         await _settle_old_journal(old, settings, open_home)
     lock = HomeLock(settings.home)
     lock.acquire()
     try:
+        if await connector.exists():
+            await connector.open()  # Until it is replaced, nobody else writes to it.
         _remove_journal(new_path)
         await database.open()
         await vault.open(expected=False)
@@ -124,18 +131,19 @@ async def rebuild_home(
             old.closed_at = now_ms() if remembered.a_key_existed else old.closed_at
         ledger.append([line for line in remembered.lines() if line not in known])
         await importer.add_keys(old.keys, old.closed_at)
-        await importer.copy_webhooks(settings.journal_path)
+        await importer.add_webhooks(old.webhooks)
         await database.close()
         if report.turns < old.turns:
             raise HomeUnusable(
                 f"the vault holds {report.turns} turns and the journal {old.turns}: nothing was changed. "
                 "Bring the missing files back, or write them again with 'recollect verify --repair'."
             )
-        _remove_journal(settings.journal_path, keep_main=True)
-        new_path.replace(settings.journal_path)
-        _remove_journal(new_path)
+        await connector.close()
+        await connector.take(new_path, replaces=True)
         fail_points.reach("rebuild.swapped")
     finally:
+        await database.close()
+        await connector.close()
         lock.release()
     report.lost = old.lost
     async with open_home(settings) as home, home.jobs.paused():
@@ -165,6 +173,7 @@ class _OldJournal:
     """What a rebuild keeps of the journal that it replaces, and what is lost."""
 
     keys: list[tuple[ApiKey, str]] = field(default_factory=list)
+    webhooks: list[Webhook] = field(default_factory=list)
     closed_at: int | None = None
     home_id: str | None = None
     turns: int = 0
@@ -183,12 +192,14 @@ async def _settle_old_journal(old: "_OldJournal", settings: Settings, open_home:
                 old.turns = await _write_pending(home)
             old.keys, old.closed_at = await home.keys.list_with_hashes(), home.keys.closed_at
             old.lost.remove("API keys")
+            old.webhooks = await home.webhooks.all()
             old.remembered = await home.outbox.remembered()
             old.places = await home.entry_files.taker.store.places()
             old.home_id = await home.home_id() if settings.files_url is not None else None
             old.people_files = {file.path for file in await home.people_files.store.files()}
     except RecollectError as error:
-        if not isinstance(error.__cause__, sqlite3.DatabaseError) and "damaged" not in str(error):
+        is_damaged = isinstance(error.__cause__, sqlite3.DatabaseError) or "damaged" in str(error)
+        if settings.postgres_url is not None or not is_damaged:
             raise
         aside = settings.journal_path.with_name(f"journal.damaged-{now_ms()}.db")
         settings.journal_path.replace(aside)
@@ -198,9 +209,15 @@ async def _settle_old_journal(old: "_OldJournal", settings: Settings, open_home:
         )
 
 
-def _remove_journal(path: Path, *, keep_main: bool = False) -> None:
-    for suffix in ("-wal", "-shm") if keep_main else ("", "-wal", "-shm"):
-        path.with_name(path.name + suffix).unlink(missing_ok=True)
+def _path_beside(settings: Settings) -> Path:
+    """Of the new journal, which is a file until it is complete."""
+    old = settings.journal_path if settings.postgres_url is None else settings.home / "journal.db"
+    return old.with_name(f"{old.name}.rebuilding")
+
+
+def _remove_journal(path: Path) -> None:
+    path.unlink(missing_ok=True)
+    remove_log(path)
 
 
 async def rebuild(

@@ -69,6 +69,12 @@ def copy_journal(path: Path, to: Path) -> None:
         os.fsync(copied.fileno())
 
 
+def remove_log(path: Path) -> None:
+    """What SQLite keeps beside a closed journal, if it was killed."""
+    for suffix in ("-wal", "-shm"):
+        path.with_name(path.name + suffix).unlink(missing_ok=True)
+
+
 HEAD = "0032"
 """The newest revision under migrations/versions; a test holds the two against each other."""
 OLDEST = "0026"

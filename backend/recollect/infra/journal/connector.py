@@ -65,7 +65,7 @@ class Connector(Protocol):
     def operations(self) -> int: ...
 
     async def exists(self) -> bool:
-        """Whether there is a journal already; asked before `open`, which makes one."""
+        """Whether there is a journal already; asked before `open`, which makes one. One without a row may be none."""
 
     async def open(self) -> None:
         """Connect, and bring the schema up to date."""
@@ -88,8 +88,10 @@ class Connector(Protocol):
     async def copy_to(self, file: Path) -> None:
         """The journal, as it is at one moment, as a new SQLite file; durable when it returns."""
 
-    async def take(self, file: Path) -> None:
-        """Before `open`: become the journal that is in a SQLite file. There must be none yet; the file goes."""
+    async def take(self, file: Path, *, replaces: bool = False) -> None:
+        """While closed: become the journal that is in a SQLite file, which goes. There must be none yet, unless the file
+        `replaces` it: whatever ends this, the old one is whole or the new one is.
+        """
 
     async def damage(self) -> list[str]:
         """What is wrong with the database itself, in words."""

@@ -1,10 +1,7 @@
 """Taking whole threads into an empty journal, and what one journal remembers of deletions into another."""
 
-import sqlite3
 from collections.abc import Callable
-from contextlib import closing
 from dataclasses import replace
-from pathlib import Path
 
 from recollect.domain.access import ApiKey
 from recollect.domain.boundary import BoundaryRules
@@ -14,6 +11,7 @@ from recollect.domain.job import BOUNDARY, TRANSCRIBE, cells_lane, vault_lane
 from recollect.domain.model import Memcell, Thread, Turn
 from recollect.domain.paths import owner_folder, transcript_path
 from recollect.domain.vault_file import TRANSCRIPTS, StoredPart
+from recollect.domain.webhook import Webhook
 from recollect.infra.journal.cells import insert_cell
 from recollect.infra.journal.connector import Connection
 from recollect.infra.journal.database import Database, write_transaction
@@ -25,7 +23,7 @@ from recollect.infra.journal.keys import ADD_KEY, CLOSE, key_row
 from recollect.infra.journal.rows import NewJob, insert_rows, queue_jobs
 from recollect.infra.journal.turns import INSERT_TURNS, insert_thread, turn_row
 from recollect.infra.journal.vault_files import FileVersions, record_version
-from recollect.infra.journal.webhooks import ADD_WEBHOOK, WEBHOOK_COLUMNS
+from recollect.infra.journal.webhooks import ADD_WEBHOOK, webhook_row
 from recollect.infra.ledger import Ledger
 
 ADD_READ_FILE = """
@@ -109,16 +107,8 @@ class SqlImporter(FileVersions):
 
         await self._database.write(work)
 
-    async def copy_webhooks(self, journal: Path) -> None:
-        """From the journal that this one replaces, where there is one."""
-
-        def work(connection: Connection) -> None:
-            if journal.exists():
-                with closing(sqlite3.connect(journal)) as replaced:
-                    found = replaced.execute(f"SELECT {WEBHOOK_COLUMNS} FROM webhooks").fetchall()
-                connection.many(ADD_WEBHOOK, found)
-
-        await self._database.write(work)
+    async def add_webhooks(self, webhooks: list[Webhook]) -> None:
+        await self._database.execute_many(ADD_WEBHOOK, map(webhook_row, webhooks))
 
 
 class SqlLedgerOutbox:

@@ -17,6 +17,7 @@ from recollect.errors import HomeUnusable
 from recollect.infra.journal.connection import HEAD, current_revision, upgrade_schema
 from recollect.infra.journal.connector import Connection, Connector
 from recollect.infra.journal.postgres_connection import Driver, PostgresConnection, without_nul
+from recollect.infra.journal.postgres_schema import holds_rows
 from recollect.infra.journal.sqlite import SqliteConnector
 
 Progress = Callable[[int, int], None]
@@ -48,27 +49,36 @@ class Digest:
 Digests = dict[str, Digest]
 
 
-async def fill_postgres(file: Path, connector: Connector, progress: Progress) -> Digests:
+async def fill_postgres(
+    file: Path, connector: Connector, progress: Progress, *, replaces: bool = False
+) -> Digests:
     """Bring the file to today's schema, open the journal and copy; both are closed when it returns."""
     old = SqliteConnector(file)
     await old.open()
     await old.close()
     await connector.open()
     try:
-        return await copy_to_postgres(file, connector, progress)
+        return await copy_to_postgres(file, connector, progress, replaces=replaces)
     finally:
         await connector.close()
 
 
-async def copy_to_postgres(file: Path, connector: Connector, progress: Progress) -> Digests:
-    """Fill an empty journal, or find that it holds the same already. Raises HomeUnusable where it holds something else."""
+async def copy_to_postgres(
+    file: Path, connector: Connector, progress: Progress, *, replaces: bool = False
+) -> Digests:
+    """Fill an empty journal, or find that it holds the same already.
+
+    Where it holds something else, that goes in the same transaction if the file `replaces` it; else HomeUnusable is raised.
+    """
 
     def copy(connection: Connection) -> Digests:
         assert isinstance(connection, PostgresConnection)
         with closing(_opened(file)) as source:
             tables, total = _tables(source), _count(source)
-            there = {table.name: _digest(_rows(connection.driver, table)) for table in tables}
-            if any(digest.rows for digest in there.values()):
+            if replaces:
+                connection.run(f"TRUNCATE {', '.join(table.name for table in tables)}")
+            if holds_rows(connection.driver):
+                there = {table.name: _digest(_rows(connection.driver, table)) for table in tables}
                 held = {table.name: _digest(_rows(source, table)) for table in tables}
                 if held == there:
                     return held

@@ -26,7 +26,7 @@ from recollect.infra.journal.postgres_connection import (
     parsed,
     translated,
 )
-from recollect.infra.journal.postgres_schema import current_revision
+from recollect.infra.journal.postgres_schema import current_revision, holds_rows
 from recollect.infra.journal.postgres_writer import PostgresTransactions, wait_for
 
 T = TypeVar("T")
@@ -136,6 +136,8 @@ class PostgresConnector:
         return self._commits.operations
 
     async def exists(self) -> bool:
+        """A schema without a row is none: what was to fill it may have been killed."""
+
         def look() -> bool:
             drivers: list[Driver] = []
 
@@ -144,7 +146,7 @@ class PostgresConnector:
 
             wait_for(connect, self.name, time.monotonic() + self._wait_seconds)
             with drivers[0] as driver:
-                return current_revision(driver) is not None
+                return current_revision(driver) is not None and holds_rows(driver)
 
         try:
             return await asyncio.to_thread(look)
@@ -195,8 +197,8 @@ class PostgresConnector:
     async def copy_to(self, file: Path) -> None:
         await copy_to_file(self, file, lambda done, total: None)
 
-    async def take(self, file: Path) -> None:
-        await fill_postgres(file, self, lambda done, total: None)
+    async def take(self, file: Path, *, replaces: bool = False) -> None:
+        await fill_postgres(file, self, lambda done, total: None, replaces=replaces)
         await asyncio.to_thread(file.unlink)
 
     async def damage(self) -> list[str]:

@@ -53,11 +53,24 @@ INSERT INTO journal_writer VALUES (1, '', 0)"""
 """Whose transactions may be committed, and the number of the last one that was."""
 
 
+_TABLES = """
+SELECT quote_ident(tablename) FROM pg_tables WHERE schemaname = current_schema()
+AND tablename NOT IN ('alembic_version', 'journal_writer')"""
+
+
 def current_revision(driver: Driver) -> str | None:
     if driver.execute("SELECT to_regclass('alembic_version')").fetchone()[0] is None:  # type: ignore[index]
         return None
     found = driver.execute("SELECT version_num FROM alembic_version").fetchone()
     return None if found is None else str(found[0])
+
+
+def holds_rows(driver: Driver) -> bool:
+    """Whether there is anything in the journal's tables."""
+    tables = [name for (name,) in driver.execute(_TABLES).fetchall()]
+    asked = " OR ".join(f"EXISTS (SELECT FROM {name})" for name in tables)
+    found = driver.execute(f"SELECT {asked}".encode()).fetchone()
+    return bool(found and found[0])
 
 
 def upgrade_postgres(driver: Driver, name: str, *, head: str = HEAD, migrations: Path | None = None) -> bool:

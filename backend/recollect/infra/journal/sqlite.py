@@ -17,6 +17,7 @@ from recollect.infra.journal.connection import (
     SqliteConnection,
     copy_journal,
     remains,
+    remove_log,
     translated,
     upgrade_schema,
 )
@@ -186,9 +187,14 @@ class SqliteConnector:
     async def copy_to(self, file: Path) -> None:
         await asyncio.to_thread(copy_journal, self.path, file)
 
-    async def take(self, file: Path) -> None:
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        await asyncio.to_thread(shutil.move, file, self.path)
+    async def take(self, file: Path, *, replaces: bool = False) -> None:
+        def move() -> None:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            remove_log(self.path)  # It must not be taken for that of the new one.
+            shutil.move(file, self.path)
+            remove_log(file)
+
+        await asyncio.to_thread(move)
 
     async def damage(self) -> list[str]:
         def check(connection: Connection) -> list[str]:

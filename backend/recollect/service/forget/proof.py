@@ -186,6 +186,8 @@ def _forgotten_sections(path: str, text: str, anchors: list[str], tombstones: To
 
 
 def _earlier_copies(home: Path) -> list[str]:
-    """Journals that were set aside, and backups: they hold what was there when they were made."""
-    kept = [*home.glob("journal.damaged-*.db"), *(home / "backups").glob("*")]
+    """Journals that were set aside, half-made ones, and backups: they hold what was there when they were made."""
+    kept = [
+        path for name in ("journal.damaged-*.db", "*.rebuilding", "backups/*") for path in home.glob(name)
+    ]
     return sorted(path.relative_to(home).as_posix() for path in kept)
