@@ -27,10 +27,11 @@ test: installed-dev ## the quick suite: ten minutes on two cores
 test-all: installed-dev ## every test but the long ones: about 21 minutes
 	cd backend && $(BIN)/pytest $(IN_PARALLEL) tests
 
-test-cluster: installed-dev ## the journal on a PostgreSQL of its own, which is killed (Debian's package postgresql), and the vault in S3
-	cd backend && CI=true $(BIN)/pytest tests/integration/journal/test_postgres*.py tests/integration/journal/test_migrate.py tests/stress/test_kills_on_postgres.py
-	cd backend && CI=true $(BIN)/pytest --journal=postgres $(JOURNAL_TESTS:%=tests/contract/test_%.py)
-	cd backend && $(BIN)/pytest --vault=s3 tests/unit/vault tests/contract/test_s3_vault.py tests/contract/test_folder_copy.py tests/integration/journal/test_files_in_s3.py
+test-cluster: installed-dev ## journals in a PostgreSQL that is killed (Debian's package postgresql), files in S3, the stress suite on both
+	cd backend && CI=true $(BIN)/pytest tests/integration/journal/test_postgres*.py tests/integration/journal/test_migrate.py tests/integration/journal/test_files_in_s3.py tests/stress/test_kills_on_postgres.py
+	cd backend && CI=true $(BIN)/pytest --deployment=cluster $(JOURNAL_TESTS:%=tests/contract/test_%.py)
+	cd backend && CI=true $(BIN)/pytest --deployment=cluster tests/unit/vault tests/contract/test_s3_vault.py tests/contract/test_folder_copy.py
+	cd backend && CI=true $(BIN)/pytest $(IN_PARALLEL) --deployment=cluster --quick tests/stress
 
 integration: installed-dev ## the tests that run against real files, databases and processes
 	cd backend && $(BIN)/pytest tests/integration tests/contract

@@ -21,7 +21,7 @@ import pytest
 
 from recollect.infra.journal import connection
 from recollect.settings import PACKAGED_MODEL
-from tests import buckets, cache_figures, postgres
+from tests import buckets, cache_figures, deployment, postgres
 from tests.cache_figures import REMARK, table
 from tests.contract import journals
 from tests.contract.journals import Journal
@@ -93,19 +93,19 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="where the plot of the soak goes; else into its temporary folder",
     )
     group.addoption(
-        "--journal", choices=("sqlite", "postgres"), default="sqlite", help="what the stores run on"
-    )
-
-    group.addoption(
-        "--vault", choices=("folder", "s3"), default="folder", help="where the vaults of tests are"
+        "--deployment",
+        choices=("folder", "cluster"),
+        default="folder",
+        help="where homes keep what they hold: in their folder, or in a PostgreSQL and an S3 of the tests' own",
     )
 
 
 def pytest_configure(config: pytest.Config) -> None:
     hypothesis.settings.load_profile("quick" if config.getoption("quick") else "all")
     config.add_cleanup(postgres.end_clusters)
-    if config.getoption("journal") == "postgres":
+    if config.getoption("deployment") == "cluster":
         journals.CONNECTOR = postgres.journal_of
+        deployment.HOMES = deployment.ClusterHomes()
 
 
 def pytest_unconfigure() -> None:
@@ -186,7 +186,7 @@ async def journal(tmp_path: Path) -> AsyncIterator[Journal]:
 
 @pytest.fixture
 async def vault(tmp_path: Path, request: pytest.FixtureRequest) -> PersonsVault | buckets.PersonsBucket:
-    if request.config.getoption("vault") == "s3":
+    if request.config.getoption("deployment") == "cluster":
         return await buckets.new_bucket()
     return await new_vault(tmp_path / "vault")
 

@@ -1,13 +1,12 @@
 """A home in which a word is everywhere, and looking for its bytes."""
 
-import sqlite3
 import zlib
 from pathlib import Path
 
 import httpx2
 
+from tests import deployment
 from tests.chatting import prompt, say, with_backend
-from tests.files_under import files_under
 from tests.http_client import Json, drained
 from tests.processes import StandInModel, wait_until
 
@@ -71,17 +70,15 @@ def entries(client: httpx2.Client, user: str, kind: str | None = None) -> list[J
 
 
 def files_with_the_word(home: Path) -> list[str]:
-    """Every file under a home that holds the word, in any form; and what is packed in the journal."""
+    """Every file of a home that holds the word, in any form; and what is packed in the journal."""
     found = [
-        path.relative_to(home).as_posix()
-        for path, content in files_under(home).items()
+        path.relative_to(home).as_posix() if path.is_relative_to(home) else str(path)
+        for path, content in deployment.HOMES.held(home).items()
         if any(form in content for form in FORMS)
     ]
-    return sorted([*found, *_packed_prompts(home / "journal.db")])
+    return sorted([*found, *_packed_prompts(home)])
 
 
-def _packed_prompts(journal: Path) -> list[str]:
-    with sqlite3.connect(f"file:{journal}?mode=ro", uri=True) as connection:
-        prompts = connection.execute("SELECT position, rest FROM prompts").fetchall()
-    connection.close()
+def _packed_prompts(home: Path) -> list[str]:
+    prompts = deployment.HOMES.rows(home, "SELECT position, rest FROM prompts")
     return [f"prompt {place}" for place, rest in prompts if CANARY.encode() in zlib.decompress(rest)]

@@ -16,6 +16,7 @@ from recollect.domain.entries.entry import EntryChange, KnownEntry
 from recollect.entrypoints.http.server import create_server
 from recollect.service.coordination import Clock, now_ms
 from recollect.settings import Settings
+from tests import deployment
 from tests.processes import wait_until
 
 ADDRESS = "http://127.0.0.1"
@@ -117,6 +118,7 @@ async def opened(home: Path, **settings: Any) -> AsyncIterator[Home]:
         "transcript_delay_ms": 0,
         "embedding": {"kind": "none"},  # Tests of something else don't wait for a model.
         "llm": {"discover": False},
+        **deployment.HOMES.settings(home),
         **settings,
     }
     given["chat"] = {"recall_seconds": 30, **given.get("chat", {})}  # However busy the machine is.

@@ -160,7 +160,7 @@ def own_cluster(*settings: str) -> Iterator[Cluster]:
 
 
 def journal_of(path: Path) -> PostgresConnector:
-    """The journal that stands for a file: `--journal=postgres` gives it to the stores."""
+    """The journal that stands for a file: `--deployment=cluster` gives it to the stores."""
     return PostgresConnector(cluster_of_session().url(str(path)))
 
 

@@ -13,7 +13,7 @@ from typing import IO, Any, ClassVar, Self, TypeVar
 
 import httpx2
 
-from tests import forking
+from tests import deployment, forking
 from tests.forking import BACKEND, Forked
 
 START_SECONDS = 60
@@ -38,8 +38,9 @@ def wait_until(condition: Callable[[], T], what: str, *, seconds: float = 60, ev
 
 def environment(home: Path, settings: Mapping[str, str] | None = None) -> dict[str, str]:
     """This process' environment with nothing of Recollect in it but the home and the given settings."""
+    places = deployment.HOMES.settings(home)
     kept = {name: value for name, value in os.environ.items() if not name.startswith("RECOLLECT_")}
-    given = dict(settings or {})
+    given = {f"RECOLLECT_{name.upper()}": url for name, url in places.items()} | dict(settings or {})
     if not any(name.startswith("RECOLLECT_EMBEDDING__") for name in given):
         given["RECOLLECT_EMBEDDING__KIND"] = "none"  # Tests of something else don't wait for a model.
     given.setdefault("RECOLLECT_LLM__DISCOVER", "false")

@@ -10,7 +10,7 @@ from typing import Any
 
 from recollect.domain.entries.entry import KnownEntry
 from recollect.service.coordination import now_ms
-from tests.files_under import files_under
+from tests import deployment
 from tests.http_client import Home, Json, opened
 from tests.processes import StandInModel, end
 
@@ -138,14 +138,10 @@ async def texts(home: Home, *kinds: str) -> list[str]:
     return sorted(entry.entry.text for entry in await entries(home, *kinds))
 
 
-def vault_files(home: Path) -> dict[str, bytes]:
-    """Every file of the vault, by its path, but for what a write that was killed left beside its target."""
-    vault = home / "vault"
-    return {
-        str(path.relative_to(vault)): content
-        for path, content in files_under(vault).items()
-        if not _is_left_over(path.name)
-    }
+def vault_files(home: Path, folder: str = "") -> dict[str, bytes]:
+    """Every file of the vault, or of a folder of it, by its path, but for what a write that was killed left there."""
+    files = deployment.HOMES.vault(home).files(folder)
+    return {path: content for path, content in files.items() if not _is_left_over(Path(path).name)}
 
 
 _is_left_over = re.compile(r".+\.(?:[0-9a-f]{8}-){0,2}[0-9a-f]{8}\.tmp").fullmatch

@@ -29,7 +29,7 @@ from recollect.infra.journal.threads import SqlThreadStore
 from tests.fakes import START, FakeClock
 
 CONNECTOR: Callable[[Path], Connector] = SqliteConnector
-"""What the stores run on: `--journal`."""
+"""What the stores run on: `--deployment`."""
 
 BOUNDARY_EVERY = 4
 BOUNDARY_DELAY_MS = 700

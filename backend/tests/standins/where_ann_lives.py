@@ -101,8 +101,9 @@ async def found(home: Home, query: str = "Where does Ann live?", **fields: objec
 
 
 def rebuild_from_vault(home: Path) -> Any:
-    """Of a home that is closed: all that is left is its vault, and the rest is made of that. Returns the report."""
+    """Of a home that is closed: all that is left is its vault, and the rest is made of that, in its folder. Returns the report."""
     for name in ("journal.db", "journal.db-wal", "journal.db-shm"):
         (home / name).unlink(missing_ok=True)
     shutil.rmtree(home / "index", ignore_errors=True)
-    return recollect_json(home, "rebuild")
+    journal = {"RECOLLECT_DATABASE_URL": f"sqlite:///{home}/journal.db"}
+    return recollect_json(home, "rebuild", "--take", settings=journal)

@@ -12,10 +12,10 @@ from pathlib import Path
 import httpx2
 
 from recollect.infra.home_lock import current_holder
-from tests.files_under import files_under
+from tests import deployment
 from tests.http_client import Json, bearer, contents, drained, thread_path
 from tests.processes import Server, wait_until
-from tests.remembering import MAY_8, MINUTE
+from tests.remembering import MAY_8, MINUTE, vault_files
 from tests.searching import search
 from tests.standins.tool_tasks import tool_task
 from tests.stress.armed_server import VARIABLE
@@ -58,7 +58,8 @@ class ArmedServer(Server):
     def operate(self, path: str, **body: object) -> Json:
         """As the command line on this machine does; returns the result."""
         holder = current_holder(self.home)
-        assert holder is not None
+        if holder is None:
+            raise RuntimeError("the server has ended")
         url = f"/api/v1/{path}"
         answer = self.client.post(url, json=body, headers=bearer(holder.token)).raise_for_status()
         result: Json = json.loads(answer.text.splitlines()[-1])
@@ -131,35 +132,27 @@ class Life:
 
     def edit_by_hand(self, *, latest: bool = False) -> None:
         """A person adds to a word in some file, or the `latest`, in place or by renaming, as editors do."""
-        vault = self.home / "vault"
+        vault = deployment.HOMES.vault(self.home)
         files = [
             path
-            for path in vault.rglob("*.md")
-            if path.name not in MADE_AGAIN and ".conflict-" not in path.name
+            for path in map(Path, vault.files())
+            if path.suffix == ".md" and path.name not in MADE_AGAIN and ".conflict-" not in path.name
         ]
         self.chance.shuffle(files)
         if latest:
-            files.sort(key=lambda path: path.stat().st_mtime_ns, reverse=True)
+            files.sort(key=lambda path: vault.modified(str(path)), reverse=True)
         for file in files:
-            with suppress(FileNotFoundError):
-                text, seen = file.read_text(encoding="utf-8"), file.stat().st_mtime_ns
-                words = [pair for pair in _editable.findall(text) if self._is_left_alone(pair[0], file)]
-                if not words or self.word in text:
-                    continue
-                word, before = self.chance.choice(words)
-                self.edited += 1
-                edited = f"{word}byhand{self.edited}"
-                text = re.sub(rf"\b{word}{before}\b", edited, text, count=1)
-                beside = file.with_name(f".{file.name}.swp")
-                beside.write_text(text, encoding="utf-8", newline="")
-                if file.stat().st_mtime_ns != seen:
-                    beside.unlink()
-                    continue
-                if self.chance.random() < 0.5:
-                    beside.replace(file)
-                else:
-                    beside.unlink()
-                    file.write_text(text, encoding="utf-8", newline="")
+            if (found := vault.read(str(file))) is None:
+                continue
+            text, seen = found
+            words = [pair for pair in _editable.findall(text) if self._is_left_alone(pair[0], file)]
+            if not words or self.word in text:
+                continue
+            word, before = self.chance.choice(words)
+            self.edited += 1
+            edited = f"{word}byhand{self.edited}"
+            text = re.sub(rf"\b{word}{before}\b", edited, text, count=1)
+            if vault.save(str(file), text, seen, by_renaming=self.chance.random() < 0.5):
                 self.edits.pop(f"{word}{before}", None)
                 self.edits[edited] = str(file)
                 return
@@ -333,7 +326,8 @@ class Life:
         """Each is in the journal, or in a file beside the one that it was made in."""
         if not self.edits:
             return
-        beside = "".join(path.read_text() for path in (self.home / "vault").rglob("*.conflict-*"))
+        files = vault_files(self.home).items()
+        beside = "".join(content.decode() for path, content in files if ".conflict-" in Path(path).name)
         notes = [
             client.get(f"{NOTES}/n{turn}.md", params={"user_id": "ann"}).raise_for_status().text
             for turn in range(3)
@@ -351,7 +345,7 @@ class Life:
     def gone_is_gone(self) -> None:
         left = [
             str(path)
-            for path, content in files_under(self.home).items()
+            for path, content in deployment.HOMES.held(self.home).items()
             if any(word.encode() in content for word in self.gone)
         ]
         if left:

@@ -12,6 +12,7 @@ import pytest
 from recollect.domain.access import Caller
 from recollect.errors import IndexUnavailable
 from recollect.service.recall.search import Found, Search
+from tests import deployment
 from tests.disks import Disk, needs_mounts, served_on
 from tests.eventually import eventually
 from tests.http_client import Json, message, opened
@@ -334,6 +335,7 @@ async def test_a_disk_that_is_full_for_a_while_loses_nothing_that_was_answered(
     An added message that is refused is stored not at all. One of a chat is there where it was its answer that the
     disk did not take.
     """
+    deployment.only_in_folders("journal and vault are elsewhere")
     home = tmp_path / "home"
     with served_on(home, home, chatting_settings(model), size="48m") as server:
         disk = Disk(server, home)

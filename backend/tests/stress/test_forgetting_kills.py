@@ -1,10 +1,10 @@
 """A real server, killed with SIGKILL at every step of a forgetting: after a restart the word is nowhere."""
 
-import shutil
 from pathlib import Path
 
 import pytest
 
+from tests import deployment
 from tests.forgetting import files_with_the_word, fill, settings
 from tests.http_client import drained
 from tests.processes import Server, StandInModel, recollect_json
@@ -48,7 +48,7 @@ def test_killed_at_this_step_nothing_is_left_after_a_restart(
     filled: Path, model: StandInModel, tmp_path: Path, path: str, point: str
 ) -> None:
     home = tmp_path / "home"
-    shutil.copytree(filled, home)
+    deployment.HOMES.copy(filled, home)
     assert files_with_the_word(home)
     given = {**settings(model), "RECOLLECT_FAIL_POINT": point}
     assert used_until_killed(home, given, lambda server: server.client.delete(path)) == SIGKILLED

@@ -1,7 +1,6 @@
 """An import that is killed in the middle, and run again: every message is there once, in its order."""
 
 import json
-import sqlite3
 import subprocess
 import sys
 import time
@@ -12,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tests import forking
+from tests import deployment, forking
 from tests.cache_figures import REMARK
 from tests.forking import BACKEND
 from tests.processes import Server, environment, recollect, recollect_json, wait_until
@@ -52,23 +51,14 @@ def make_export(path: Path, conversations: int, messages: int) -> Expected:
     return expected
 
 
-def read_journal(home: Path, sql: str) -> list[Any]:
-    """Whoever has it open; nothing while it is made."""
-    try:
-        with sqlite3.connect(f"file:{home / 'journal.db'}?mode=ro", uri=True) as journal:
-            return journal.execute(sql).fetchall()
-    except sqlite3.OperationalError:
-        return []
-
-
 def stored(home: Path) -> int:
-    return sum(count for (count,) in read_journal(home, "SELECT count(*) FROM turns"))
+    return sum(count for (count,) in deployment.HOMES.rows(home, "SELECT count(*) FROM turns"))
 
 
 def check(home: Path, expected: Expected) -> None:
     """Every message is there once, in its thread, in its order."""
     found: Expected = {}
-    for thread, message_id, text in read_journal(
+    for thread, message_id, text in deployment.HOMES.rows(
         home,
         "SELECT h.thread_id, t.message_id, t.content FROM turns t JOIN threads h ON h.pk = t.thread_pk"
         f" WHERE h.user_id = '{USER}' ORDER BY h.pk, t.position",

@@ -22,6 +22,7 @@ import httpx2
 import pytest
 
 from recollect.failpoints import FAIL_POINTS
+from tests import deployment
 from tests.chatting import with_backend
 from tests.http_client import QUICK, Json, add, coverage, drained, message, thread_path, turns
 from tests.processes import Server, StandInModel, recollect, recollect_json, wait_until
@@ -85,8 +86,8 @@ class Hunt:
             life = self._new_home(f"from-{self.turn}")
             try:
                 for _ in range(min(LIVES_OF_A_HOME, kills - self.kills)):
-                    self._live(life, self.plan[self.turn % len(self.plan)])
                     self.turn += 1
+                    self._live(life, self.plan[self.turn % len(self.plan)])
                 self._last_look(life)
             except (AssertionError, TimeoutError, httpx2.HTTPStatusError) as error:
                 column = error.args[0] if isinstance(error, Broken) else "unequal"
@@ -101,7 +102,7 @@ class Hunt:
         life = copy.deepcopy(self.template)
         life.home = self.folder / self.work.replace(" ", "-") / name / "home"
         life.chance = random.Random(self.chance.random())
-        shutil.copytree(self.template.home, life.home)
+        deployment.HOMES.copy(self.template.home, life.home)
         return life
 
     def _live(self, life: Life, step: str | None) -> None:
@@ -293,18 +294,18 @@ def stopped(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
 
 @pytest.fixture
 def filled_home(stopped: tuple[Path, str], tmp_path: Path) -> tuple[Path, str]:
-    shutil.copytree(stopped[0], tmp_path / "home")
-    return tmp_path / "home", stopped[1]
+    return deployment.HOMES.copy(stopped[0], tmp_path / "home"), stopped[1]
 
 
 @pytest.mark.parametrize("point", [name for name in FAIL_POINTS if name.startswith("rebuild.")])
 def test_a_rebuild_that_is_killed_can_be_run_again_and_its_home_serves_all_it_held(
     filled_home: tuple[Path, str], tmp_path: Path, point: str
 ) -> None:
+    deployment.only_in_folders("the journal that a rebuild makes is a file")
     home, digest = filled_home
     killed = recollect(home, "rebuild", settings={"RECOLLECT_FAIL_POINT": point})
     assert killed.returncode == SIGKILLED
-    with Server(shutil.copytree(home, tmp_path / "served"), QUICK) as server:
+    with Server(deployment.HOMES.copy(home, tmp_path / "served"), QUICK) as server:
         assert coverage(server.client)["digest"] == digest
     rebuilt = recollect_json(home, "rebuild")
     assert rebuilt["verification"]["coverage"]["default"]["digest"] == digest

@@ -15,9 +15,9 @@ from pathlib import Path
 import pytest
 
 from recollect.domain import paths as vault_paths
-from tests.files_under import files_under
 from tests.http_client import START, Home, Json, bearer, client_of, message, opened, thread_path
 from tests.processes import StandInModel
+from tests.remembering import vault_files
 from tests.standins.tool_tasks import tool_task
 from tests.stress.utils import (
     PATIENT_SECONDS,
@@ -216,8 +216,8 @@ async def speaks_of(person: Person, thread: str, topic: str) -> None:
 
 def files_of(home: Home, person: Person) -> list[tuple[str, str]]:
     """Path and text of every file of the vault that is in this person's folder."""
-    folder = home.app.settings.vault_path / vault_paths.owner_folder(person.space, person.user)
-    return [(str(path), content.decode()) for path, content in files_under(folder).items()]
+    files = vault_files(home.app.settings.home, vault_paths.owner_folder(person.space, person.user))
+    return [(path, content.decode()) for path, content in files.items()]
 
 
 @pytest.mark.timeout(900)

@@ -20,9 +20,9 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from hypothesis.stateful import run_state_machine_as_test as run_machine
 
 from tests.eventually import eventually
-from tests.files_under import files_under
 from tests.http_client import Json, bearer, message, opened, thread_path
 from tests.processes import StandInModel
+from tests.remembering import vault_files
 from tests.stress.utils import Api, Figures, Size
 
 USERS = ("ann", "bob")
@@ -304,8 +304,8 @@ class Machine(RuleBasedStateMachine):
         self.run(self.home.drain())
         self.run(self._is_well())
         for user in USERS:
-            folder = self.home.app.settings.vault_path / "default" / "users" / user
-            self.shows_only(user, [content.decode() for content in files_under(folder).values()])
+            files = vault_files(self.home.app.settings.home, f"default/users/{user}")
+            self.shows_only(user, [content.decode() for content in files.values()])
 
     async def _is_well(self) -> None:
         """Nothing that people did by way of the API looks like damage."""

@@ -220,7 +220,7 @@ class Counting(SqlTranscriptStore):
     turns_read = 0
 
     async def turns(
-        self, thread: ThreadRef, first: int, last: int | None = None, limit: int = -1
+        self, thread: ThreadRef, first: int, last: int | None = None, limit: int = 2**62
     ) -> list[PlacedTurn]:
         found = await super().turns(thread, first, last, limit)
         self.turns_read += len(found)
