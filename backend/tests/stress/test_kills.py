@@ -301,7 +301,6 @@ def filled_home(stopped: tuple[Path, str], tmp_path: Path) -> tuple[Path, str]:
 def test_a_rebuild_that_is_killed_can_be_run_again_and_its_home_serves_all_it_held(
     filled_home: tuple[Path, str], tmp_path: Path, point: str
 ) -> None:
-    deployment.only_in_folders("the journal that a rebuild makes is a file")
     home, digest = filled_home
     killed = recollect(home, "rebuild", settings={"RECOLLECT_FAIL_POINT": point})
     assert killed.returncode == SIGKILLED
