@@ -159,7 +159,8 @@ async def _receive_while_wanted(
             loop = asyncio.get_running_loop()
 
             def end() -> None:
-                limit.reschedule(loop.time())
+                if not limit.expired():  # It is being ended already.
+                    limit.reschedule(loop.time())
 
             watching = asyncio.create_task(_watch(store, live, patience, outcome, end))
             live.when_stopped(end)

@@ -94,6 +94,21 @@ async def test_an_answer_that_is_stopped_ends_at_once_with_the_reason() -> None:
     live.stop("once more, when nothing is left to end")
 
 
+async def test_an_answer_can_be_stopped_again_while_it_ends() -> None:
+    class Closing(Hanging):
+        async def stream(self, call: ChatCall) -> AsyncGenerator[StreamEvent]:
+            try:
+                async for event in super().stream(call):
+                    yield event
+            finally:
+                live.stop("it was cancelled by somebody else, too")
+
+    live = asked()
+    asyncio.get_running_loop().call_later(0.01, live.stop, "it was cancelled")
+    outcome = await streamed(live, Closing())
+    assert (outcome.status, outcome.why, outcome.error) == ("partial", "it was cancelled", None)
+
+
 async def test_an_answer_that_was_stopped_before_it_began_is_not_waited_for() -> None:
     live = asked()
     live.stop("it was cancelled")
