@@ -187,7 +187,6 @@ def _forgotten_sections(path: str, text: str, anchors: list[str], tombstones: To
 
 def _earlier_copies(home: Path) -> list[str]:
     """Journals that were set aside, half-made ones, and backups: they hold what was there when they were made."""
-    kept = [
-        path for name in ("journal.damaged-*.db", "*.rebuilding", "backups/*") for path in home.glob(name)
-    ]
+    names = "journal.damaged-*.db", "*.migrated-*", "*.rebuilding", "*.migrating", "backups/*"
+    kept = [path for name in names for path in home.glob(name)]
     return sorted(path.relative_to(home).as_posix() for path in kept)

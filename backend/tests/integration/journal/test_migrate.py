@@ -83,6 +83,14 @@ async def test_another_journal_in_the_target_is_left_alone(home: Path, cluster: 
     assert (home / "journal.db").exists()
 
 
+async def test_the_old_file_is_named_where_forgetting_is_proved(home: Path, cluster: Cluster) -> None:
+    await migrate(settings(home), cluster.url(str(home)), no_progress)
+    (old,) = home.glob("journal.migrated-*.db")
+    async with opened(home, database_url=cluster.url(str(home))) as there:
+        result = await there.app.forgotten_verifier.verify()
+    assert [note for note in result.notes if note.startswith(old.name)]
+
+
 async def test_what_ended_before_the_last_step_leaves_the_old_journal_in_use_and_goes_on(
     home: Path, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
