@@ -69,6 +69,7 @@ async def test_messages_become_objects_edits_are_taken_in_and_forgetting_leaves_
         history = await home.client.get("/api/v1/threads/t1/turns")
         assert history.json()["turns"][0]["content"] == "Marta moves to Porto"
         assert (await verified(home))["ok"]
+        await home.app.search.indexer.settled()
         found = await home.client.post(
             "/api/v1/memory/search", json={"query": "Rua das Flores", "user_id": "me"}
         )

@@ -7,15 +7,11 @@ from typing import Any, TypeVar
 
 import pytest
 
-from recollect.domain.entries.entry import FACTS, EntryChange, KnownEntry, Source
-from recollect.domain.forgetting import SETTLE, Task, task_of
-from recollect.domain.model import Entry, ThreadRef
 from recollect.infra.journal.connector import Connection, Operation, Parameters
-from recollect.infra.journal.forgetting import SqlForgetting
 from recollect.infra.journal.postgres import PostgresConnector
 from tests.contract import journals
 from tests.contract.journals import Journal
-from tests.fakes import START
+from tests.explaining import Explained, fill, forget_in_every_way
 from tests.postgres import cluster_of_session
 
 T = TypeVar("T")
@@ -51,34 +47,13 @@ WHERE contype = 'f' AND connamespace = current_schema()::regnamespace
 AND NOT EXISTS (SELECT 1 FROM pg_index i WHERE i.indrelid = c.conrelid AND i.indkey[0] = c.conkey[1])"""
 
 
-class Explained:
-    """A connection that notes which tables each statement reads from end to end, before it runs."""
-
-    def __init__(self, connection: Connection, scans: list[str]) -> None:
-        self._connection, self._scans, self.kept = connection, scans, connection.kept
-
-    def run(self, sql: str, parameters: Parameters = ()) -> int:
-        self._explain(sql, parameters)
-        return self._connection.run(sql, parameters)
-
-    def many(self, sql: str, rows: Iterable[Any]) -> None:
-        for row in rows:
-            self.run(sql, row)
-
-    def one(self, sql: str, parameters: Parameters = ()) -> Any:
-        self._explain(sql, parameters)
-        return self._connection.one(sql, parameters)
-
-    def all(self, sql: str, parameters: Parameters = ()) -> Any:
-        self._explain(sql, parameters)
-        return self._connection.all(sql, parameters)
-
-    def _explain(self, sql: str, parameters: Parameters) -> None:
-        # The tables are small: an index that could be used is used.
-        self._connection.run("SET LOCAL enable_seqscan = off")
-        (plan,) = self._connection.one(f"EXPLAIN (FORMAT JSON) {sql}", parameters)
-        told = json.loads(plan) if isinstance(plan, str) else plan
-        self._scans += [f"{table}: {sql}" for table in _scanned(told[0]["Plan"]) if table in LARGE]
+def _explain(connection: Connection, sql: str, parameters: Parameters) -> list[str]:
+    """The large tables that it reads from end to end."""
+    # The tables are small: an index that could be used is used.
+    connection.run("SET LOCAL enable_seqscan = off")
+    (plan,) = connection.one(f"EXPLAIN (FORMAT JSON) {sql}", parameters)
+    told = json.loads(plan) if isinstance(plan, str) else plan
+    return [f"{table}: {sql}" for table in _scanned(told[0]["Plan"]) if table in LARGE]
 
 
 def _scanned(node: dict[str, Any]) -> Iterable[str]:
@@ -95,12 +70,14 @@ class Explaining(PostgresConnector):
         self.explained = 0
 
     async def write(self, operation: Operation[T], *, urgent: bool = False) -> T:
-        self.explained += 1
-        return await super().write(lambda connection: operation(Explained(connection, self.scans)))
+        return await super().write(lambda connection: operation(Explained(connection, self._note)))
 
     async def read(self, operation: Operation[T], *, snapshot: bool = True) -> T:
+        return await super().read(lambda connection: operation(Explained(connection, self._note)))
+
+    def _note(self, connection: Connection, sql: str, parameters: Parameters) -> None:
         self.explained += 1
-        return await super().read(lambda connection: operation(Explained(connection, self.scans)))
+        self.scans += _explain(connection, sql, parameters)
 
 
 async def test_forgetting_looks_for_nothing_among_the_rows_of_others(
@@ -110,24 +87,9 @@ async def test_forgetting_looks_for_nothing_among_the_rows_of_others(
     connector = Explaining(cluster_of_session().url(str(tmp_path)), scans)
     monkeypatch.setattr(journals, "CONNECTOR", lambda path: connector)
     async with Journal(tmp_path / "journal.db") as journal:
-        store = SqlForgetting(journal.database, clock=journal.clock)
-        for thread in ("t1", "t2", "t3"):
-            await journal.add(thread, "one", "two", user_id="ann")
-            source = Source("ann", thread, "t-1")
-            entry = Entry(f"fa-{thread}", "x", "x", START, (f"threads/{thread}/0001#^t-1",))
-            known = KnownEntry("default", ANN, FACTS, entry, (source,), "c-1", "facts")
-            await journal.entries.apply(EntryChange("default", ANN, "extraction", "read", (known,)))
-        forgotten = ThreadRef("default", "ann", "t1")
-        await store.forget_turns(forgotten, ["t-1"])
-        (task,) = [task_of(job) for job in await journal.waiting() if job.payload.get("step") == SETTLE]
-        assert await store.waits_for(Task("default", "bob", "t9", (1,))) is None
-        await store.forget_late(task)
-        await journal.delete("t1", user_id="ann")
-        await journal.threads.delete(forgotten._replace(thread_id="t2"), "none")
-        await store.forget_note("default", "ann", f"{ANN}/notes/porto.md", "d1")
-        await store.forget_user("default", "ann")
-        await store.forget_owner("default", "ann")
-    assert connector.explained > 10
+        await fill(journal)
+        await forget_in_every_way(journal)
+    assert connector.explained > 100
     assert not scans, "\n".join(scans)
 
 

@@ -1,15 +1,11 @@
 """No lookup of entries, notes and turns, and no forgetting, reads those of others: each goes by an index of its own."""
 
-from collections.abc import Iterable
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import pytest
 
-from recollect.domain.entries.entry import FACTS, EntryChange, KnownEntry, Source
-from recollect.domain.forgetting import SETTLE, Task, task_of
-from recollect.domain.model import Entry, ThreadRef
 from recollect.infra.journal import entries as entry_store
 from recollect.infra.journal import files as note_store
 from recollect.infra.journal import index as index_ledger
@@ -17,12 +13,11 @@ from recollect.infra.journal.connector import Connection, Operation, Parameters
 from recollect.infra.journal.database import Database
 from recollect.infra.journal.entries import FORGET_VERSIONS
 from recollect.infra.journal.entry_changes import VERSIONS_NAMING
-from recollect.infra.journal.forgetting import SqlForgetting
 from recollect.infra.journal.sqlite import SqliteConnector
 from recollect.infra.journal.threads import NEWEST_TURNS_OF_USER
 from tests.contract import journals
 from tests.contract.journals import Journal
-from tests.fakes import START
+from tests.explaining import Explained, fill, forget_in_every_way
 
 T = TypeVar("T")
 
@@ -92,43 +87,22 @@ async def test_a_lookup_goes_by_its_index(
     assert all("json_each" in step or "subquery" in step or step in of_subqueries for step in scanned), steps
 
 
-class Explained:
-    """A connection that notes how each statement is carried out, before it is; the cascade of a DELETE too."""
-
-    def __init__(self, connection: Connection, steps: list[str]) -> None:
-        self._connection, self._steps, self.kept = connection, steps, connection.kept
-
-    def run(self, sql: str, parameters: Parameters = ()) -> int:
-        self._explain(sql, parameters)
-        return self._connection.run(sql, parameters)
-
-    def many(self, sql: str, rows: Iterable[Any]) -> None:
-        for row in rows:
-            self.run(sql, row)
-
-    def one(self, sql: str, parameters: Parameters = ()) -> Any:
-        self._explain(sql, parameters)
-        return self._connection.one(sql, parameters)
-
-    def all(self, sql: str, parameters: Parameters = ()) -> Any:
-        self._explain(sql, parameters)
-        return self._connection.all(sql, parameters)
-
-    def _explain(self, sql: str, parameters: Parameters) -> None:
-        plan = self._connection.all(f"EXPLAIN QUERY PLAN {sql}", parameters)
-        self._steps += [f"{row['detail']} of {sql}" for row in plan]
-
-
 class Explaining(SqliteConnector):
+    """Notes how each statement is carried out; the cascade of a DELETE too."""
+
     def __init__(self, path: Path, *, steps: list[str]) -> None:
         super().__init__(path)
         self.steps = steps
 
     async def write(self, operation: Operation[T], *, urgent: bool = False) -> T:
-        return await super().write(lambda connection: operation(Explained(connection, self.steps)))
+        return await super().write(lambda connection: operation(Explained(connection, self._note)))
 
     async def read(self, operation: Operation[T], *, snapshot: bool = True) -> T:
-        return await super().read(lambda connection: operation(Explained(connection, self.steps)))
+        return await super().read(lambda connection: operation(Explained(connection, self._note)))
+
+    def _note(self, connection: Connection, sql: str, parameters: Parameters) -> None:
+        plan = connection.all(f"EXPLAIN QUERY PLAN {sql}", parameters)
+        self.steps += [f"{row['detail']} of {sql}" for row in plan]
 
 
 async def test_forgetting_looks_for_nothing_among_the_rows_of_others(
@@ -137,24 +111,9 @@ async def test_forgetting_looks_for_nothing_among_the_rows_of_others(
     steps: list[str] = []
     monkeypatch.setattr(journals, "CONNECTOR", partial(Explaining, steps=steps))
     async with Journal(tmp_path / "journal.db") as journal:
-        store = SqlForgetting(journal.database, clock=journal.clock)
-        for thread in ("t1", "t2", "t3"):
-            await journal.add(thread, "one", "two", user_id="ann")
-            source = Source("ann", thread, "t-1")
-            entry = Entry(f"fa-{thread}", "x", "x", START, (f"threads/{thread}/0001#^t-1",))
-            known = KnownEntry("default", ANN, FACTS, entry, (source,), "c-1", "facts")
-            await journal.entries.apply(EntryChange("default", ANN, "extraction", "read", (known,)))
+        await fill(journal)
         steps.clear()
-        forgotten = ThreadRef("default", "ann", "t1")
-        await store.forget_turns(forgotten, ["t-1"])
-        (task,) = [task_of(job) for job in await journal.waiting() if job.payload.get("step") == SETTLE]
-        assert await store.waits_for(Task("default", "bob", "t9", (1,))) is None
-        await store.forget_late(task)
-        await journal.delete("t1", user_id="ann")
-        await journal.threads.delete(forgotten._replace(thread_id="t2"), "none")
-        await store.forget_note("default", "ann", f"{ANN}/notes/porto.md", "d1")
-        await store.forget_user("default", "ann")
-        await store.forget_owner("default", "ann")
+        await forget_in_every_way(journal)
     assert len(steps) > 100
     # Of webhooks a space has a few, and they are kept in memory.
     few = ("VIRTUAL TABLE", "CONSTANT ROW", "SCAN webhooks")
