@@ -29,9 +29,9 @@ export function Waiting({ threadId, user, waiting, onChange, onDone }) {
       toast(error);
     }
     setBusy(false);
-    const isThere = document.activeElement === button;
     await onChange();
-    if (isThere && !button.isConnected) onDone();
+    // Whoever was at the button, which may have gone while it waited, is nowhere now.
+    if (!button.isConnected && document.activeElement === document.body) onDone();
   };
   const messages = waiting.messages === 1 ? "1 message waits" : `${count(waiting.messages)} messages wait`;
   return html`<p class="muted waiting">

@@ -4,7 +4,7 @@ import re
 import time
 
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Page, Route, expect
 
 from tests.browser.axe import grave_problems
 from tests.browser.site import Site, Visits
@@ -36,6 +36,27 @@ def test_a_chat_is_remembered_by_the_button_and_recalled_in_another_within_ten_s
     expect(page.get_by_role("heading", name="A new chat")).to_be_visible()
     say(page, "Where does my sister live?", "I see: Marta, Porto")
     assert time.monotonic() - began < SOON
+
+
+def test_who_was_at_the_button_writes_next_even_where_it_goes_before_the_answer(
+    site: Site, visit: Visits
+) -> None:
+    page = visit(site, "rhea").open()
+    say(page, "My brother Luca lives in Turin.", re.compile("I see:"))
+    button = page.get_by_role("button", name=re.compile("Remember(ing…| now)"))
+    held: list[Route] = []
+
+    def hold(route: Route) -> None:
+        held.append(route)
+
+    page.route("**/memory/flush", hold)
+    with page.expect_request("**/memory/flush"):
+        button.press("Enter")
+    answer = held[0].fetch()
+    page.evaluate("document.dispatchEvent(new Event('visibilitychange'))")
+    expect(button).to_have_count(0)
+    held[0].fulfill(response=answer)
+    expect(page.get_by_role("textbox", name="Message")).to_be_focused()
 
 
 @pytest.mark.slow
