@@ -85,6 +85,11 @@ class Settings(BaseSettings):
         pattern=r"^s3://[^/?#@:]+(/[^?#]*)?$",
         description="Where the vault is: s3://<bucket>/<prefix>; unset: the home.",
     )
+    member_url: str | None = Field(
+        None,
+        pattern=r"^https?://[^/?#@\s]+/?$",
+        description="Where other servers on the same PostgreSQL reach this one; unset: there are none.",
+    )
     synchronous: Literal["FULL", "NORMAL"] = Field(
         "FULL", description="FULL survives a power cut; NORMAL may lose the last moments."
     )
