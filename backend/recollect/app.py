@@ -67,8 +67,8 @@ class App(Assembly):
         try:
             await self._refuse_orphaned_vault()
             await self.database.open()
-            await self.bring_ledger_up()
             await self.vault.open(expected=await self.transcripts.any_parts())
+            await self.bring_ledger_up()
             await self.keys.load()
             await self.webhooks.store.load()
             self.people.clear_cache()

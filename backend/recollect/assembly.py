@@ -36,7 +36,7 @@ from recollect.infra.journal.jobs import Schedule, SqlJobStore
 from recollect.infra.journal.keys import SqlKeyStore
 from recollect.infra.journal.people import SqlPresetStore
 from recollect.infra.journal.threads import SqlThreadStore
-from recollect.infra.ledger import LEDGER, Ledger
+from recollect.infra.ledger import Ledger
 from recollect.infra.metrics import Metrics
 from recollect.infra.vault import Images as ImageStore
 from recollect.service.access.audit import AuditLog
@@ -140,7 +140,7 @@ class Assembly:
         self.metrics = Metrics()
         files = files_of(settings, self.fail_points, partial(home_id, self.database))
         self.vault, self.watcher = files.vault, files.watcher
-        self._build_stores()
+        self._build_stores(files.ledger)
         self._build_access()
         self._build_vault(files.images)
         self.index = LanceIndex(settings.index_path, fail_points=self.fail_points)
@@ -148,7 +148,7 @@ class Assembly:
         self.search: Search = self.build_search()
         self.talking: Talking = self.build_talking()
 
-    def _build_stores(self) -> None:
+    def _build_stores(self, ledger: Ledger) -> None:
         """What reads and writes the journal."""
         settings, clock = self.settings, self.clock
         schedule = Schedule(
@@ -202,7 +202,7 @@ class Assembly:
         self.transcripts = SqlTranscriptStore(self.database, clock=clock, on_due=self.jobs.notify)
         self.coverage = SqlCoverage(self.database, lambda: self.search.indexer.live.name)
         self.notes = SqlNoteStore(self.database)
-        self.ledger_outbox = SqlLedgerOutbox(self.database, Ledger(settings.home / LEDGER))
+        self.ledger_outbox = SqlLedgerOutbox(self.database, ledger)
 
     def _build_access(self) -> None:
         """Who may do what, and how much of it."""
