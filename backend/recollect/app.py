@@ -335,9 +335,12 @@ class App(Assembly):
         await self.stop()
 
 
-def open_app(settings: Settings, *, clock: Clock = now_ms) -> App:
-    """An App for this home; `start` it, or use it with `async with`."""
-    return App(settings, clock)
+def open_app(settings: Settings, *, clock: Clock = now_ms, leads_others: bool = False) -> App:
+    """An App for this home; `start` it, or use it with `async with`.
+
+    `leads_others`: other servers on its journal are told where this one is reached, as soon as it is started.
+    """
+    return App(settings, clock, leads_others=leads_others)
 
 
 @asynccontextmanager

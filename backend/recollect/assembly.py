@@ -22,6 +22,7 @@ from recollect.infra.index.store import LanceIndex
 from recollect.infra.job_engine import JobEngine
 from recollect.infra.journal.cells import SqlCellStore, SqlCellTexts, SqlModelAnswers
 from recollect.infra.journal.chats import SqlChatStore
+from recollect.infra.journal.connector import Leader
 from recollect.infra.journal.coverage import SqlCoverage
 from recollect.infra.journal.database import Database, journal_connector
 from recollect.infra.journal.entries import SqlEntryStore
@@ -121,12 +122,17 @@ class Talking:
 class Assembly:
     """The objects of one home, built and not started."""
 
-    def __init__(self, settings: Settings, clock: Clock = now_ms) -> None:
+    def __init__(self, settings: Settings, clock: Clock = now_ms, *, leads_others: bool = False) -> None:
         self.settings = settings
         self.clock = clock
         self.fail_points = FailPoints(settings.fail_point)
         self.lock = HomeLock(settings.home)
-        self.database = Database(journal_connector(settings, self.fail_points))
+        leader = (
+            Leader(settings.member_url.rstrip("/"), self.lock.token)
+            if leads_others and settings.member_url
+            else None
+        )
+        self.database = Database(journal_connector(settings, self.fail_points, leader))
         self.jobs = JobEngine(
             SqlJobStore(self.database),
             clock=clock,

@@ -38,6 +38,9 @@ class HomeLock:
         self.token = secrets.token_urlsafe(32)
 
     def acquire(self) -> None:
+        """Does nothing where this object holds it already."""
+        if self._descriptor is not None:
+            return
         try:
             self._home.mkdir(mode=0o700, parents=True, exist_ok=True)
             descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
