@@ -5,8 +5,8 @@ import logging
 import signal
 import time
 from collections.abc import Callable
+from contextlib import nullcontext, suppress
 
-import psycopg
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -33,7 +33,7 @@ from recollect.entrypoints.http.server import (
     warm_up_and_collect,
     warn_of_settings,
 )
-from recollect.errors import HomeInUse, Unavailable
+from recollect.errors import HomeInUse, StorageUnavailable, Unavailable
 from recollect.infra.addresses import is_loopback
 from recollect.infra.journal.database import leadership_of
 from recollect.infra.journal.postgres_leader import Leadership, Seen
@@ -85,7 +85,8 @@ class Member:
                 free_since = None
                 await self._try_to_lead()
                 continue
-            await self._follow(seen)
+            if seen is not None:
+                await self._follow(seen)
             await asyncio.sleep(_LOOK_EVERY)
 
     async def lead(self) -> None:
@@ -106,11 +107,7 @@ class Member:
 
     async def _look(self) -> Seen | None:
         """None while PostgreSQL does not answer: who led leads, for all that is known."""
-        try:
-            return await asyncio.to_thread(self._leadership.look)
-        except psycopg.Error as error:
-            _log.info("PostgreSQL does not tell who leads: %s", error)
-            return None
+        return await asyncio.to_thread(self._leadership.look)
 
     async def _try_to_lead(self) -> None:
         self._is_starting = True
@@ -120,7 +117,6 @@ class Member:
             await self._app.start()
         except (HomeInUse, Unavailable) as error:
             _log.info("this server does not lead yet: %s", error)
-            self._app.lock.acquire()
         else:
             self.leads = True
             self._app.metrics.leads.set(1)
@@ -272,7 +268,9 @@ async def serve_beside_others(app: App, *, is_worker: bool) -> None:
             ended = await asyncio.gather(attending, *ending, return_exceptions=True)
             await member.close()
             if member.leads:
-                await app.stop()
+                # What an overtaken server would still write is refused.
+                with suppress(StorageUnavailable) if was_overtaken else nullcontext():
+                    await app.stop()
             app.lock.release()
     if isinstance(ended[0], Exception):
         raise ended[0]

@@ -69,7 +69,9 @@ def test_a_worker_leads_first_and_keeps_the_key_of_the_deployment(members: Membe
     members.start("worker")
     assert members.leader() == "worker"
     one = members.start("one")
-    made = recollect_json(tmp_path / "one", "keys", "create")  # By the command line, through a server that stands by.
+    made = recollect_json(
+        tmp_path / "one", "keys", "create"
+    )  # By the command line, through a server that stands by.
     assert one.client.get("/api/v1/threads").status_code == 401
     assert one.client.get("/metrics").status_code == 401
     key = {"Authorization": f"Bearer {made['secret']}"}
@@ -82,9 +84,9 @@ def test_a_worker_leads_first_and_keeps_the_key_of_the_deployment(members: Membe
 
 
 def test_a_stream_is_followed_and_ended_through_another_server(
-    members: Members, settings: dict[str, str], slow_model: StandInModel
+    members: Members, settings: dict[str, str], model: StandInModel
 ) -> None:
-    settings |= with_backend(slow_model.base_url)
+    settings |= with_backend(model.base_url)
     one, two = members.start("one"), members.start("two")
     members.leader()
     with streamed(two.client, "t1", "Tell me of Ada Lovelace") as first:
@@ -115,7 +117,9 @@ def test_one_that_is_frozen_is_overtaken_and_ends_when_it_wakes(members: Members
     add(two.client, "t1", [message("tea", message_id="m1")])
     one.process.send_signal(signal.SIGSTOP)
     with cluster.operator() as driver:  # As its keepalives would, after a while.
-        driver.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name LIKE 'recollect %'")
+        driver.execute(
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name LIKE 'recollect %'"
+        )
     members.running.pop("one")
     assert members.leader() == "two"
     add(two.client, "t1", [message("milk", 1, message_id="m2")])
@@ -125,7 +129,9 @@ def test_one_that_is_frozen_is_overtaken_and_ends_when_it_wakes(members: Members
     assert contents(two.client, "t1") == ["tea", "milk"]
 
 
-def test_without_a_leader_requests_are_told_to_come_again(members: Members, settings: dict[str, str], cluster: Cluster) -> None:
+def test_without_a_leader_requests_are_told_to_come_again(
+    members: Members, settings: dict[str, str], cluster: Cluster
+) -> None:
     settings["RECOLLECT_DATABASE_WAIT_SECONDS"] = "0.5"
     members.start("one")
     members.leader()
@@ -152,7 +158,9 @@ def test_a_body_that_is_too_large_is_refused_by_either(members: Members) -> None
     two = members.start("two")
     body = json.dumps({"session_id": "t1", "messages": [message("x" * 9_000_000)]})
     given = {"Content-Type": "application/json"}
-    refused = two.client.post("/api/v1/memory/add", content=(part.encode() for part in (body,)), headers=given)
+    refused = two.client.post(
+        "/api/v1/memory/add", content=(part.encode() for part in (body,)), headers=given
+    )
     assert refused.status_code == 413
 
 
