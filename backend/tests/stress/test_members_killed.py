@@ -73,7 +73,7 @@ async def test_kills_of_any_server_lose_double_mix_up_and_leak_nothing(
                     before = figures.requests
                     wanted = before + chance.randint(1, size.of(quick=60, long=150))
                     await eventually(lambda wanted=wanted: figures.requests >= wanted, seconds=120)
-                    victim = members.leader() if number % 2 else chance.choice(names)
+                    victim = await asyncio.to_thread(members.leader) if number % 2 else chance.choice(names)
                     await asyncio.to_thread(members.kill, victim)
                     figures.kills += 1
                     if number % (kills // restarts) == 1:
