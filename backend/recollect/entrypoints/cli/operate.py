@@ -30,7 +30,7 @@ def serve(home: Home = None, host: Host = None, port: Port = None) -> None:
     _serve(settings_for(home, host=host, port=port), is_worker=False)
 
 
-@commands.command(epilog="Example: RECOLLECT_MEMBER_URL=http://10.0.0.5:8600 recollect worker --host 0.0.0.0")
+@commands.command(epilog="Example: recollect worker --host 0.0.0.0 --port 8600")
 def worker(home: Home = None, host: Host = None, port: Port = None) -> None:
     """Run a server that is the first to lead others on the same journal, and that no client is pointed at."""
     settings = settings_for(home, host=host, port=port)
