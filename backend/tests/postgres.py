@@ -38,7 +38,7 @@ class Cluster:
         self._whose: dict[str, Any] = {"user": "postgres", "group": "postgres"} if os.geteuid() == 0 else {}
         if self._whose:
             shutil.chown(self.folder, **self._whose)
-        self.port = _free_port()
+        self.port = free_port()
         self._settings = (*settings, f"unix_socket_directories={self.folder}", "listen_addresses=127.0.0.1")
         self._server: subprocess.Popen[bytes] | None = None
         self._known: set[str] = set()
@@ -116,7 +116,7 @@ def _programs() -> Path:
     return PROGRAMS
 
 
-def _free_port() -> int:
+def free_port() -> int:
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
         port: int = listener.getsockname()[1]

@@ -73,7 +73,7 @@ class Server:
         counts: dict[str, int] = self.call("GET", f"/api/v1/coverage{asked}")
         return counts
 
-    def wait_until(self, what: str, user: str, messages: int) -> None:
+    def wait_until(self, what: str, user: str | None, messages: int) -> None:
         """Until so many messages are `indexed` or `embedded`; RuntimeError when nothing moves any more."""
         before, moved_at = -1, time.monotonic()
         while (done := self.coverage(user)[what]) < messages:

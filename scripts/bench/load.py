@@ -7,13 +7,16 @@
 | add | messages to `path`, `size` at a time, each client's to a thread of its own |
 | search | queries of `user`; the figures leave out embedding the query |
 | chat | a conversation's messages, until the first piece of an answer is there |
+
+`port` may be a list: each new connection goes to the next one of them.
 """
 
 import asyncio
+import itertools
 import json
 import sys
 import time
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Sequence
 from typing import Any
 
 Figures = dict[str, float]
@@ -23,14 +26,21 @@ EXCHANGES = 10
 """In one conversation; then another one begins."""
 
 
-async def adds(port: int, path: str, clients: int, requests: int, thread: str, size: int = 1) -> Figures:
+Ports = int | Sequence[int]
+
+
+def _by_turns(port: Ports) -> Iterator[int]:
+    return itertools.cycle([port] if isinstance(port, int) else port)
+
+
+async def adds(port: Ports, path: str, clients: int, requests: int, thread: str, size: int = 1) -> Figures:
     latencies: list[float] = []
-    each = requests // clients
+    each, ports = requests // clients, _by_turns(port)
 
     async def client(number: int) -> None:
-        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        reader, writer = await asyncio.open_connection("127.0.0.1", port := next(ports))
         for first in range(0, each * size, size):
-            messages = [_message(first + offset) for offset in range(size)]
+            messages = [message(first + offset) for offset in range(size)]
             body = {"session_id": f"{thread}-{number}", "messages": messages}
             request = _request(port, path, body)
             started = time.perf_counter()
@@ -41,11 +51,10 @@ async def adds(port: int, path: str, clients: int, requests: int, thread: str, s
 
     started = time.perf_counter()
     await asyncio.gather(*map(client, range(clients)))
-    seconds = time.perf_counter() - started
-    return {"requests_per_second": len(latencies) / seconds, **_figures(latencies)}
+    return figures(latencies, time.perf_counter() - started)
 
 
-def _message(number: int) -> dict[str, Any]:
+def message(number: int) -> dict[str, Any]:
     return {
         "sender_id": "ann",
         "role": "user" if number % 2 == 0 else "assistant",
@@ -54,16 +63,16 @@ def _message(number: int) -> dict[str, Any]:
     }
 
 
-async def searches(port: int, user: str, clients: int, requests: int, seed: int) -> Figures:
+async def searches(port: Ports, user: str, clients: int, requests: int, seed: int) -> Figures:
     """`inside`: as the server counts; `outside`: as the client sees it."""
     import texts
 
-    queries = texts.queries(requests, seed)
+    queries, ports = texts.queries(requests, seed), _by_turns(port)
     inside: list[float] = []
     outside: list[float] = []
 
     async def client(some: Sequence[str]) -> None:
-        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        reader, writer = await asyncio.open_connection("127.0.0.1", port := next(ports))
         for query in some:
             body = {"user_id": user, "query": query, "mode": "hybrid", "top_k": 10}
             request = _request(port, "/api/v1/memory/search", body)
@@ -78,24 +87,27 @@ async def searches(port: int, user: str, clients: int, requests: int, seed: int)
         writer.close()
         await writer.wait_closed()
 
+    started = time.perf_counter()
     await asyncio.gather(*(client(queries[number::clients]) for number in range(clients)))
-    return {**_figures(inside, "inside_"), **_figures(outside, "outside_")}
+    per_second = requests / (time.perf_counter() - started)
+    shares = {**_shares(inside, "inside_"), **_shares(outside, "outside_")}
+    return {"requests_per_second": per_second, **shares}
 
 
 async def chats(
-    port: int, door: str, clients: int, requests: int, name: str, user: str = "bob", *, memory: bool = False
+    port: Ports, door: str, clients: int, requests: int, name: str, user: str = "bob", *, memory: bool = False
 ) -> Figures:
     """`name` differs between runs: no two conversations are alike. Through the native door a client sends its new
     message; through OpenAI's it resends its history, which grows by two messages an exchange.
     """
     latencies: list[float] = []
-    each = requests // clients
+    each, ports = requests // clients, _by_turns(port)
 
     async def native(thread: str, count: int) -> None:
-        await _open_thread(port, thread, user)
+        await _open_thread(next(ports), thread, user)
         for number in range(count):
             body = {"content": _words(thread, number), "stream": True, "user_id": user, "memory": memory}
-            latencies.append(await _first_piece(port, f"/api/v1/threads/{thread}/messages", body))
+            latencies.append(await _first_piece(next(ports), f"/api/v1/threads/{thread}/messages", body))
 
     async def openai(thread: str, count: int) -> None:
         headers = f"X-Recollect-User: {user}\r\nX-Recollect-Memory: {'on' if memory else 'off'}\r\n"
@@ -103,7 +115,7 @@ async def chats(
         for number in range(count):
             messages.append({"role": "user", "content": _words(thread, number)})
             body = {"model": "quick", "stream": True, "messages": messages}
-            latencies.append(await _first_piece(port, "/v1/chat/completions", body, headers))
+            latencies.append(await _first_piece(next(ports), "/v1/chat/completions", body, headers))
             messages.append({"role": "assistant", "content": ANSWER})
 
     async def client(number: int) -> None:
@@ -111,8 +123,9 @@ async def chats(
             thread, count = f"{name}-{number}-{begun}", min(EXCHANGES, each - begun)
             await (openai if door == "openai" else native)(thread, count)
 
+    started = time.perf_counter()
     await asyncio.gather(*map(client, range(clients)))
-    return _figures(latencies)
+    return figures(latencies, time.perf_counter() - started)
 
 
 def _words(name: str, number: int) -> str:
@@ -176,7 +189,12 @@ def _number(lines: Sequence[bytes], header: bytes) -> int:
     return next(int(line.split(b":")[1]) for line in lines if line.startswith(header))
 
 
-def _figures(seconds: list[float], prefix: str = "") -> Figures:
+def figures(latencies: list[float], seconds: float) -> Figures:
+    """Of requests that took so long each, and together."""
+    return {"requests_per_second": len(latencies) / seconds, **_shares(latencies)}
+
+
+def _shares(seconds: list[float], prefix: str = "") -> Figures:
     seconds.sort()
     shares = {share: seconds[int(len(seconds) * share / 100)] for share in (50, 95)}
     return {f"{prefix}p{share}_ms": latency * 1000 for share, latency in shares.items()}

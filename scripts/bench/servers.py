@@ -19,14 +19,16 @@ UNBOUNDED = dict.fromkeys(("RECOLLECT_LIMITS__BACKLOG", "RECOLLECT_LIMITS__UNSEA
 
 
 @contextmanager
-def recollect(home: Path, settings: Mapping[str, str] | None = None) -> Iterator[tuple[int, int, float]]:
+def recollect(
+    home: Path, settings: Mapping[str, str] | None = None, at: int = 0
+) -> Iterator[tuple[int, int, float]]:
     """(port, pid, seconds from start to ready) of a real server on `home`, with these settings alone; without any, with the real embedder."""
     home.parent.mkdir(parents=True, exist_ok=True)
     started = time.perf_counter()
     environment = {key: value for key, value in os.environ.items() if not key.startswith("RECOLLECT_")}
     with (home.parent / f"{home.name}.log").open("w") as log:
         process = subprocess.Popen(
-            [sys.executable, "-m", "recollect", "serve", "--port", "0", "--home", str(home)],
+            [sys.executable, "-m", "recollect", "serve", "--port", str(at), "--home", str(home)],
             stdout=subprocess.PIPE,
             stderr=log,
             text=True,

@@ -258,14 +258,7 @@ async def make_backup(home: Home, caller: Calling) -> StreamingResponse:
     async def work(progress: Progress) -> dict[str, Any]:
         target.parent.mkdir(exist_ok=True)
         count = await backup(
-            caller,
-            home.jobs,
-            home.settings,
-            home.database.connector,
-            home.vault,
-            home.ledger_outbox.ledger,
-            target,
-            progress,
+            caller, home.jobs, home.settings, home.database.connector, home.vault, target, progress
         )
         return {"path": str(target), "files": count}
 
