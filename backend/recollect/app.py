@@ -67,8 +67,8 @@ class App(Assembly):
         try:
             await self._refuse_orphaned_vault()
             await self.database.open()
-            await self.bring_ledger_up()
             await self.vault.open(expected=await self.transcripts.any_parts())
+            await self.bring_ledger_up()
             await self.keys.load()
             await self.webhooks.store.load()
             self.people.clear_cache()
@@ -335,9 +335,12 @@ class App(Assembly):
         await self.stop()
 
 
-def open_app(settings: Settings, *, clock: Clock = now_ms) -> App:
-    """An App for this home; `start` it, or use it with `async with`."""
-    return App(settings, clock)
+def open_app(settings: Settings, *, clock: Clock = now_ms, leads_others: bool = False) -> App:
+    """An App for this home; `start` it, or use it with `async with`.
+
+    `leads_others`: other servers on its journal are told where this one is reached, as soon as it is started.
+    """
+    return App(settings, clock, leads_others=leads_others)
 
 
 @asynccontextmanager

@@ -22,6 +22,7 @@ from recollect.infra.index.store import LanceIndex
 from recollect.infra.job_engine import JobEngine
 from recollect.infra.journal.cells import SqlCellStore, SqlCellTexts, SqlModelAnswers
 from recollect.infra.journal.chats import SqlChatStore
+from recollect.infra.journal.connector import Leader
 from recollect.infra.journal.coverage import SqlCoverage
 from recollect.infra.journal.database import Database, journal_connector
 from recollect.infra.journal.entries import SqlEntryStore
@@ -36,7 +37,7 @@ from recollect.infra.journal.jobs import Schedule, SqlJobStore
 from recollect.infra.journal.keys import SqlKeyStore
 from recollect.infra.journal.people import SqlPresetStore
 from recollect.infra.journal.threads import SqlThreadStore
-from recollect.infra.ledger import LEDGER, Ledger
+from recollect.infra.ledger import Ledger
 from recollect.infra.metrics import Metrics
 from recollect.infra.vault import Images as ImageStore
 from recollect.service.access.audit import AuditLog
@@ -121,12 +122,17 @@ class Talking:
 class Assembly:
     """The objects of one home, built and not started."""
 
-    def __init__(self, settings: Settings, clock: Clock = now_ms) -> None:
+    def __init__(self, settings: Settings, clock: Clock = now_ms, *, leads_others: bool = False) -> None:
         self.settings = settings
         self.clock = clock
         self.fail_points = FailPoints(settings.fail_point)
         self.lock = HomeLock(settings.home)
-        self.database = Database(journal_connector(settings, self.fail_points))
+        leader = (
+            Leader(settings.member_url.rstrip("/"), self.lock.token)
+            if leads_others and settings.member_url
+            else None
+        )
+        self.database = Database(journal_connector(settings, self.fail_points, leader))
         self.jobs = JobEngine(
             SqlJobStore(self.database),
             clock=clock,
@@ -140,7 +146,7 @@ class Assembly:
         self.metrics = Metrics()
         files = files_of(settings, self.fail_points, partial(home_id, self.database))
         self.vault, self.watcher = files.vault, files.watcher
-        self._build_stores()
+        self._build_stores(files.ledger)
         self._build_access()
         self._build_vault(files.images)
         self.index = LanceIndex(settings.index_path, fail_points=self.fail_points)
@@ -148,7 +154,7 @@ class Assembly:
         self.search: Search = self.build_search()
         self.talking: Talking = self.build_talking()
 
-    def _build_stores(self) -> None:
+    def _build_stores(self, ledger: Ledger) -> None:
         """What reads and writes the journal."""
         settings, clock = self.settings, self.clock
         schedule = Schedule(
@@ -202,7 +208,7 @@ class Assembly:
         self.transcripts = SqlTranscriptStore(self.database, clock=clock, on_due=self.jobs.notify)
         self.coverage = SqlCoverage(self.database, lambda: self.search.indexer.live.name)
         self.notes = SqlNoteStore(self.database)
-        self.ledger_outbox = SqlLedgerOutbox(self.database, Ledger(settings.home / LEDGER))
+        self.ledger_outbox = SqlLedgerOutbox(self.database, ledger)
 
     def _build_access(self) -> None:
         """Who may do what, and how much of it."""

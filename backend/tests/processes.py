@@ -80,7 +80,7 @@ def recollect_json(home: Path, *arguments: str, settings: Mapping[str, str] | No
 class Server:
     """`recollect serve` on a free port, for as long as the `with` block runs.
 
-    `prefix` goes before the command (`unshare …`). `log` is the file with what it wrote to stderr.
+    `prefix` goes before the command (`unshare …`). `log` is the file with what it wrote to stderr. `command` may be `worker`.
     """
 
     def __init__(
@@ -88,6 +88,7 @@ class Server:
         home: Path,
         settings: Mapping[str, str] | None = None,
         *,
+        command: str = "serve",
         arguments: Sequence[str] = (),
         prefix: Sequence[str] = (),
     ) -> None:
@@ -98,7 +99,7 @@ class Server:
         self.log = Path(log)
         self.address = ""
         self._environment = environment(home, settings)
-        self._program = ["recollect", "serve", "--port", "0", *arguments]
+        self._program = ["recollect", command, "--port", "0", *arguments]
         self._prefix = prefix
 
     def __enter__(self) -> Self:

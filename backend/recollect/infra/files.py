@@ -1,10 +1,11 @@
-"""Chooses where the files of a home are: in its folder, or in S3."""
+"""Chooses where the files of a home are, and its ledger: in its folder, or in S3."""
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 from recollect.failpoints import FailPoints
 from recollect.infra.image_files import ImageFiles
+from recollect.infra.ledger import LEDGER, FileLedger, Ledger
 from recollect.infra.vault import Images, Vault, Watcher
 from recollect.infra.vault_folder import FolderVault
 from recollect.infra.watcher import VaultWatcher
@@ -13,11 +14,12 @@ from recollect.settings import Settings
 
 @dataclass(frozen=True, slots=True)
 class Files:
-    """The vault of a home, its images, and what watches it."""
+    """The vault of a home, its images, what watches it, and the ledger."""
 
     vault: Vault
     images: Images
     watcher: Watcher
+    ledger: Ledger
 
 
 def files_of(
@@ -28,15 +30,20 @@ def files_of(
     takes_over: bool = False,
 ) -> Files:
     """The files of a home, where its settings say. `home_id` names the home once its journal is open."""
+    path = settings.home / LEDGER
+    ledger: Ledger = FileLedger(path)
     if settings.files_url is not None:
         # Only here: it takes a while to import, and is there only where it was asked for.
         from recollect.infra.image_objects import S3Images
+        from recollect.infra.ledger_objects import S3Ledger
         from recollect.infra.s3_objects import S3Objects
         from recollect.infra.s3_watcher import S3Watcher
         from recollect.infra.vault_s3 import S3Vault
 
         objects = S3Objects(settings.files_url)
         bucket = S3Vault(objects, home_id, takes_over=takes_over, fail_points=fail_points)
-        return Files(bucket, S3Images(bucket), S3Watcher(bucket))
+        if settings.member_url is not None:  # Its home may be lost.
+            ledger = S3Ledger(bucket, path)
+        return Files(bucket, S3Images(bucket), S3Watcher(bucket), ledger)
     vault = FolderVault(settings.vault_path, fail_points=fail_points)
-    return Files(vault, ImageFiles(vault, fail_points=fail_points), VaultWatcher(settings.vault_path))
+    return Files(vault, ImageFiles(vault, fail_points=fail_points), VaultWatcher(settings.vault_path), ledger)

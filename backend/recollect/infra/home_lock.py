@@ -35,9 +35,14 @@ class HomeLock:
         self._home = home
         self._path = home / LOCK_NAME
         self._descriptor: int | None = None
+        self._times = 0
         self.token = secrets.token_urlsafe(32)
 
     def acquire(self) -> None:
+        """May be done again: then it takes as many releases."""
+        if self._descriptor is not None:
+            self._times += 1
+            return
         try:
             self._home.mkdir(mode=0o700, parents=True, exist_ok=True)
             descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
@@ -52,7 +57,7 @@ class HomeLock:
             raise HomeInUse(
                 f"{who} is using {self._home}; stop it first, or choose another RECOLLECT_HOME"
             ) from error
-        self._descriptor = descriptor
+        self._descriptor, self._times = descriptor, 1
         self.announce(None)
 
     def announce(self, address: str | None) -> None:
@@ -63,7 +68,8 @@ class HomeLock:
         os.ftruncate(self._descriptor, len(text))
 
     def release(self) -> None:
-        if self._descriptor is not None:
+        self._times -= 1
+        if self._descriptor is not None and self._times <= 0:
             os.ftruncate(self._descriptor, 0)
             os.close(self._descriptor)
             self._descriptor = None

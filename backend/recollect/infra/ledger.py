@@ -1,43 +1,57 @@
-"""The ledger of a home: what was deleted or forgotten, in a file that outlives the journal."""
+"""The ledger: what was deleted or forgotten, kept apart from the journal, which it outlives."""
 
 import os
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Protocol
 
 from recollect.domain.forgetting import Remembered
-from recollect.infra.vault_read import in_thread, make_folder, sync, unavailable
+from recollect.infra.vault_read import in_thread, make_folder, sync
 
 LEDGER = "ledger"
 """Its name in the home."""
 
 
-class Ledger:
-    """Lines are only ever added. It names users, threads by their keys, and files by digests: it holds no texts."""
+class Ledger(Protocol):
+    """In the home (`FileLedger`) or, where several servers share the vault, in S3 (`ledger_objects`).
+
+    Lines are only ever added. It names users, threads by their keys, and files by digests: it holds no texts.
+    """
+
+    async def is_there(self) -> bool:
+        """Whether everything that was ever added to it is where it is looked for."""
+
+    async def content(self) -> bytes | None:
+        """All its lines, in the order in which they were added; None where there is no ledger."""
+
+    async def append(self, lines: Sequence[str]) -> None:
+        """Durable when this returns. It makes the ledger where there is none."""
+
+
+def remembered_in(content: bytes) -> Remembered:
+    """What the lines of a ledger say."""
+    remembered = Remembered()
+    for line in content.decode(errors="replace").split("\n"):
+        remembered.take(line)
+    return remembered
+
+
+class FileLedger:
+    """As `Ledger` promises, in one file."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
 
+    @in_thread("read", "the ledger")
     def is_there(self) -> bool:
         return self.path.is_file()
 
     @in_thread("read", "the ledger")
-    def read(self) -> Remembered:
-        """All that is recorded; nothing if there is no ledger."""
-        remembered = Remembered()
-        if self.is_there():
-            with self.path.open(encoding="utf-8", errors="replace") as lines:
-                for line in lines:
-                    remembered.take(line)
-        return remembered
+    def content(self) -> bytes | None:
+        return self.path.read_bytes() if self.path.is_file() else None
 
+    @in_thread("written", "the ledger")
     def append(self, lines: Sequence[str]) -> None:
-        """Durable when this returns. It makes the file where there is none. For threads that may wait for the disk."""
-        try:
-            self._append(lines)
-        except OSError as error:
-            raise unavailable(error, "written", "the ledger") from error
-
-    def _append(self, lines: Sequence[str]) -> None:
         make_folder(self.path.parent)
         descriptor = os.open(self.path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
         with os.fdopen(descriptor, "r+b") as ledger:

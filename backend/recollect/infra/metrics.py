@@ -26,6 +26,10 @@ class Metrics:
         self.over_quota = counter(
             "recollect_over_quota", "Requests and background model calls that a quota refused.", ["quota"]
         )
+        self.leads = gauge(
+            "recollect_leads", "1 where this server leads those on its journal, 0 where it stands by."
+        )
+        self.forwarded = counter("recollect_forwarded", "Requests passed on to the server that leads.")
         self.quotas = gauge("recollect_quota", "The quota of each user or key; 0: no limit.", ["quota"])
         self.messages = counter("recollect_messages", "Messages by what happened to them.", ["status"])
         self.jobs = gauge("recollect_jobs", "Jobs that are not done.", ["state"])

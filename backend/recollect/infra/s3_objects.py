@@ -27,6 +27,8 @@ _RETRY_SECONDS = 15
 _RETRIES = 6
 _AT_ONCE = 1_000_000
 _PROBE = ".recollect-probe-"
+LEDGER_FOLDER = ".ledger"
+_NO_FILES = (_PROBE, f"{LEDGER_FOLDER}/")
 REMOVED = b"Recollect removed this file, and was interrupted. It goes at the next look at the bucket.\n"
 """What an object holds between the two requests of its removal. One that is left is no file, and goes later."""
 _ENDPOINTS = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT")
@@ -176,13 +178,13 @@ class S3Objects:
                     raise
 
     def list(self, folder: str = "") -> Iterator[Listed]:
-        """Every object below a folder, page by page, without what a probe left that was killed."""
+        """Every object below a folder, page by page. Of all, without the ledger and what a killed probe left."""
         import obstore
 
         with self._told():
             for page in obstore.list(self._store, folder or None):
                 for each in page:
-                    if not each["path"].startswith(_PROBE):
+                    if folder or not each["path"].startswith(_NO_FILES):
                         yield Listed(each["path"], _bare(each["e_tag"]), each["size"])
 
     def probe(self) -> None:

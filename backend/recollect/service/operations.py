@@ -16,7 +16,7 @@ from recollect.infra.backends.configured import AnyBackend, Backend, Backends
 from recollect.infra.backends.local_model import LocalModel
 from recollect.infra.job_engine import JobEngine
 from recollect.infra.journal.connector import Connector
-from recollect.infra.ledger import LEDGER
+from recollect.infra.ledger import LEDGER, Ledger
 from recollect.infra.vault import Vault
 from recollect.service.coordination import Progress, no_progress
 from recollect.service.models.background import BackgroundModel
@@ -159,6 +159,7 @@ async def backup(
     settings: Settings,
     journal: Connector,
     vault: Vault,
+    ledger: Ledger,
     target: Path,
     progress: Progress = no_progress,
 ) -> int:
@@ -176,17 +177,21 @@ async def backup(
     try:
         async with jobs.paused(WRITES_FILES):
             await journal.copy_to(copy)
-            packed = {JOURNAL_NAME: copy.read_bytes, **await files_to_back_up(settings.home, vault)}
+            packed = {JOURNAL_NAME: copy.read_bytes, **await files_to_back_up(settings.home, vault, ledger)}
             await asyncio.to_thread(pack, target, packed, progress)
     finally:
         copy.unlink(missing_ok=True)
     return await asyncio.to_thread(unpack, target, None, no_progress)
 
 
-async def files_to_back_up(home: Path, vault: Vault) -> dict[str, Callable[[], bytes]]:
+async def files_to_back_up(home: Path, vault: Vault, ledger: Ledger) -> dict[str, Callable[[], bytes]]:
     """What reads everything that a backup holds besides the journal, by its place in the home."""
-    settings = {name: (home / name).read_bytes for name in (TOML_NAME, LEDGER) if (home / name).is_file()}
-    return settings | {f"{VAULT}/{path}": read for path, read in (await vault.sources()).items()}
+    files = {f"{VAULT}/{path}": read for path, read in (await vault.sources()).items()}
+    if (lines := await ledger.content()) is not None:
+        files[LEDGER] = lambda: lines
+    if (settings := home / TOML_NAME).is_file():
+        files[TOML_NAME] = settings.read_bytes
+    return files
 
 
 _PATIENCE_SECONDS = 3.0

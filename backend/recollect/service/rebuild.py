@@ -31,7 +31,7 @@ from recollect.infra.journal.people import SqlPresetStore
 from recollect.infra.journal.sqlite import SqliteConnector
 from recollect.infra.journal.threads import SqlThreadStore
 from recollect.infra.journal.webhooks import SqlWebhookStore
-from recollect.infra.ledger import LEDGER, Ledger
+from recollect.infra.ledger import remembered_in
 from recollect.infra.vault import Vault
 from recollect.service.coordination import Progress, no_progress, now_ms
 from recollect.service.recall.indexer import Indexer
@@ -103,7 +103,8 @@ async def rebuild_home(
     async def named() -> str:
         return await home_id(database, old.home_id)
 
-    vault = files_of(settings, fail_points, named, takes_over=take).vault
+    files = files_of(settings, fail_points, named, takes_over=take)
+    vault, ledger = files.vault, files.ledger
     if not await vault.exists():
         raise HomeUnusable(f"there is no vault at {vault.place} to rebuild from; bring it back first")
     if await connector.exists():
@@ -116,8 +117,9 @@ async def rebuild_home(
         _remove_journal(new_path)
         await database.open()
         await vault.open(expected=False)
-        importer, ledger = SqlImporter(database, clock=now_ms), Ledger(settings.home / LEDGER)
-        remembered = await ledger.read()
+        importer = SqlImporter(database, clock=now_ms)
+        recorded = await ledger.content()
+        remembered = remembered_in(recorded or b"")
         known = set(remembered.lines())
         remembered.add(old.remembered or Remembered())
         report = await rebuild(vault, importer, fail_points, progress, remembered)
@@ -127,9 +129,9 @@ async def rebuild_home(
         report.entries, problems = await import_entries(vault, entry_files, deleted, old.places)
         report.problems += problems
         if old.remembered is None:
-            old.lost += [_CANNOT_TELL] if ledger.is_there() else [_CANNOT_TELL, _NO_LEDGER]
+            old.lost += [_CANNOT_TELL] if recorded is not None else [_CANNOT_TELL, _NO_LEDGER]
             old.closed_at = now_ms() if remembered.a_key_existed else old.closed_at
-        ledger.append([line for line in remembered.lines() if line not in known])
+        await ledger.append([line for line in remembered.lines() if line not in known])
         await importer.add_keys(old.keys, old.closed_at)
         await importer.add_webhooks(old.webhooks)
         await database.close()

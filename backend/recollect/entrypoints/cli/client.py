@@ -8,7 +8,7 @@ import time
 from collections.abc import AsyncGenerator, AsyncIterator, Iterator
 from contextlib import aclosing, asynccontextmanager, contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 import httpx2
@@ -25,6 +25,9 @@ from recollect.errors import (
 from recollect.infra.home_lock import current_holder
 from recollect.service.coordination import Progress
 from recollect.settings import Settings
+
+if TYPE_CHECKING:
+    from recollect.infra.journal.connector import Leader
 
 _IN_PROCESS = "http://127.0.0.1"
 _INDEX_DELAY_MS = 3_000
@@ -113,6 +116,10 @@ async def home_client(
         async with _client(holder.address, holder.token, space) as client:
             yield HomeClient(client)
         return
+    if (leader := await _leader_elsewhere(settings)) is not None:
+        async with _client(leader.address, leader.operator, space) as client:
+            yield HomeClient(client)
+        return
     # Imported here: talking to a server needs none of it, and it takes most of a second.
     from recollect.app import open_app
     from recollect.entrypoints.http.server import private_socket
@@ -121,6 +128,20 @@ async def home_client(
         transport = httpx2.AsyncHTTPTransport(uds=path, verify=_no_certificates())
         async with _client(_IN_PROCESS, app.lock.token, space, transport) as client:
             yield HomeClient(client)
+
+
+async def _leader_elsewhere(settings: Settings) -> "Leader | None":
+    """Who leads the servers on the journal in PostgreSQL, if there are any."""
+    if settings.postgres_url is None or settings.files_url is None:
+        return None
+    from recollect.infra.journal.database import leadership_of
+
+    leadership = leadership_of(settings)
+    try:
+        seen = await asyncio.to_thread(leadership.look)
+    finally:
+        leadership.close()
+    return seen.leader if seen is not None and seen.is_held else None
 
 
 def _unhurried(settings: Settings) -> Settings:
@@ -139,12 +160,12 @@ def _client(
         timeout=600,
         transport=transport,
         trust_env=False,
-        verify=_no_certificates(),
+        verify=address.startswith("https://") or _no_certificates(),
     )
 
 
 def _no_certificates() -> ssl.SSLContext:
-    """Servers are on this machine and speak HTTP; reading its certificates takes 65 ms."""
+    """For HTTP, which nearly all of this speak: reading this machine's certificates takes 65 ms."""
     return ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
 
 

@@ -12,30 +12,44 @@ import typer
 from recollect.entrypoints.cli import render
 from recollect.entrypoints.cli.options import Home, Json, call_with_progress, settings_for
 from recollect.entrypoints.cli.render import print_json, say, show
+from recollect.errors import HomeUnusable
 
 if TYPE_CHECKING:
     from recollect.infra.model_setup import SetupProgress
+    from recollect.settings import Settings
 
 commands = typer.Typer()
 
 
-def serve(
-    home: Home = None,
-    host: Annotated[
-        str | None, typer.Option(help="Address to listen on; any but loopback needs API keys.")
-    ] = None,
-    port: Annotated[int | None, typer.Option(help="Port to listen on; 0 picks a free one.")] = None,
-) -> None:
+Host = Annotated[str | None, typer.Option(help="Address to listen on; any but loopback needs API keys.")]
+Port = Annotated[int | None, typer.Option(help="Port to listen on; 0 picks a free one.")]
+
+
+def serve(home: Home = None, host: Host = None, port: Port = None) -> None:
     """Run the server until Ctrl-C or SIGTERM."""
+    _serve(settings_for(home, host=host, port=port), is_worker=False)
+
+
+@commands.command(epilog="Example: recollect worker --host 0.0.0.0 --port 8600")
+def worker(home: Home = None, host: Host = None, port: Port = None) -> None:
+    """Run a server that is the first to lead others on the same journal, and that no client is pointed at."""
+    settings = settings_for(home, host=host, port=port)
+    if settings.member_url is None:
+        raise HomeUnusable(
+            "a worker works for other servers: set RECOLLECT_MEMBER_URL to the address at which they reach it"
+        )
+    _serve(settings, is_worker=True)
+
+
+def _serve(settings: "Settings", *, is_worker: bool) -> None:
     from recollect.app import open_app
     from recollect.entrypoints.http.server import run_server
     from recollect.entrypoints.logs import logging_to_stderr
     from recollect.infra.home_lock import limit_arenas
 
     limit_arenas()
-    settings = settings_for(home, host=host, port=port)
     with logging_to_stderr(settings):
-        run_server(open_app(settings))
+        run_server(open_app(settings, leads_others=True), is_worker=is_worker)
 
 
 @commands.command(

@@ -308,6 +308,9 @@ class JobsAnswer(BaseModel):
 class LiveAnswer(BaseModel):
     status: Literal["alive"] = "alive"
     version: str
+    role: Literal["leads", "stands by"] | None = Field(
+        None, description="Of one of several servers on a journal; null: there is one."
+    )
 
 
 class BackendHealth(BaseModel):

@@ -19,6 +19,8 @@ from recollect.setting_groups import LimitSettings
 
 SLASH_IN_ID = "\x00"
 """Stands for a slash that came encoded (%2F) inside one path segment. NUL itself is refused."""
+FORWARDED, OPEN, LOCAL = b"x-recollect-forwarded", b"open", b"local"
+"""Says that another server passes the request on, and whether that one listens on an address that others reach."""
 CLIENT_GONE = 499
 """In the log alone: there is nobody left to answer."""
 _CHAT = re.compile(

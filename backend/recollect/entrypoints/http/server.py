@@ -40,7 +40,7 @@ from recollect.entrypoints.http.doors import (
     responses,
     supermemory,
 )
-from recollect.entrypoints.http.guard import Guard
+from recollect.entrypoints.http.guard import FORWARDED, OPEN, Guard
 from recollect.entrypoints.http.openai_schemas import LABEL_HEADER, THREAD_HEADER, TURN_HEADER
 from recollect.entrypoints.http.routes import (
     chat,
@@ -113,8 +113,8 @@ def create_api() -> FastAPI:
     return api
 
 
-def create_server(app: App) -> Guard:
-    """The whole ASGI application for a home."""
+def create_server(app: App, around: Callable[[ASGIApp], ASGIApp] = lambda inner: inner) -> Guard:
+    """The whole ASGI application for a home; `around` goes between its guard and all the rest."""
     api = create_api()
     settings = app.settings
     local = is_loopback(settings.host)
@@ -124,6 +124,8 @@ def create_server(app: App) -> Guard:
     async def at_home(scope: Scope, receive: Receive, send: Send) -> None:
         scope["recollect.app"], scope["recollect.on_loopback"] = app, local
         if scope["type"] == "http":
+            if scope["recollect.headers"].get(FORWARDED) == OPEN:
+                scope["recollect.on_loopback"] = False
             request = Request(scope)
             try:
                 admit_body(request)
@@ -147,7 +149,7 @@ def create_server(app: App) -> Guard:
             expose_headers=[THREAD_HEADER, TURN_HEADER, LABEL_HEADER, "Retry-After"],
         )
     return Guard(
-        inner,
+        around(inner),
         metrics=app.metrics,
         limits=settings.limits,
         check_host=local or bool(settings.allowed_hosts),
@@ -156,17 +158,23 @@ def create_server(app: App) -> Guard:
     )
 
 
-def run_server(app: App) -> None:
+def run_server(app: App, *, is_worker: bool = False) -> None:
     """Run until SIGTERM or SIGINT, on the fastest loop there is."""
     import uvloop
 
+    if app.settings.member_url is None:
+        serving = serve(app)
+    else:
+        from recollect.entrypoints.http.member import serve_beside_others
+
+        serving = serve_beside_others(app, is_worker=is_worker)
     # By default a thread that renders a transcript may keep a request waiting for 5 ms at a time.
     sys.setswitchinterval(0.0005)
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        runner.run(serve(app))
+        runner.run(serving)
 
 
-class _Door(uvicorn.Server):
+class Door(uvicorn.Server):
     """Does not handle signals: uvicorn would raise them again at its end, before the home is closed."""
 
     @contextmanager
@@ -174,11 +182,11 @@ class _Door(uvicorn.Server):
         yield
 
 
-def door_config(app: App) -> uvicorn.Config:
+def door_config(app: App, asgi: ASGIApp | None = None) -> uvicorn.Config:
     """How a home is served over the network: within its limits."""
     limits = app.settings.limits
     return uvicorn.Config(
-        create_server(app),
+        asgi or create_server(app),
         http=cast(Any, partial(Connection, shared=Connections(limits, app.metrics))),
         ws="none",
         log_config=None,
@@ -193,42 +201,65 @@ def door_config(app: App) -> uvicorn.Config:
 
 async def serve(app: App) -> None:
     """Serve until told to stop. Requests under way are answered, running jobs end, the rest waits."""
-    settings = app.settings
+    warn_of_settings(app.settings)
+    async with app:
+        refuse_open_door(app)
+        server = Door(door_config(app))
+        with announced(app) as listener, stopping(app, server) as ending:
+            caring = asyncio.create_task(warm_up_and_collect(app, server))
+            try:
+                await server.serve(sockets=[listener])
+            finally:
+                caring.cancel()
+                await asyncio.gather(caring, *ending, return_exceptions=True)
+
+
+def warn_of_settings(settings: Settings) -> None:
     for name, meant in unknown_variables().items():
         _log.warning(
             "the variable %s is no setting of Recollect's%s", name, meant or "; see docs/settings.md"
         )
     if (file := exposed_file(settings)) is not None:
         _log.warning("%s holds a key, and its mode lets everybody read it: chmod 600 %s", file, file)
-    async with app:
-        if not is_loopback(settings.host) and not app.keys.all_in_force(app.clock()):
-            raise HomeUnusable(
-                f"refusing to listen on {settings.host} without API keys: anybody could read everything. "
-                "Make one with 'recollect keys create', or listen on 127.0.0.1."
-            )
-        if app.keys.closed_at is not None and not app.keys.all_in_force(app.clock()):
-            _log.warning("no API key is in force: see 'recollect keys create' and 'recollect keys open'")
-        listener = _bind(settings.host, settings.port)
-        address = _address(settings.host, listener.getsockname()[1])
-        app.lock.announce(address)
-        server = _Door(door_config(app))
-        sys.stdout.write(f"Recollect {__version__} is listening on {address} (home: {settings.home})\n")
-        sys.stdout.flush()
-        loop = asyncio.get_running_loop()
-        caring = asyncio.create_task(_warm_up_and_collect(app, server))
-        ending: list[asyncio.Task[None]] = []
 
-        def stop(number: signal.Signals) -> None:
-            server.handle_exit(number, None)
-            loop.call_later(ANSWER_SECONDS, lambda: ending.append(asyncio.create_task(app.chat.stop())))
 
-        for number in (signal.SIGTERM, signal.SIGINT):
-            loop.add_signal_handler(number, stop, number)
-        try:
-            await server.serve(sockets=[listener])
-        finally:
-            caring.cancel()
-            await asyncio.gather(caring, *ending, return_exceptions=True)
+def refuse_open_door(app: App) -> None:
+    host = app.settings.host
+    if not is_loopback(host) and not app.keys.all_in_force(app.clock()):
+        raise HomeUnusable(
+            f"refusing to listen on {host} without API keys: anybody could read everything. "
+            "Make one with 'recollect keys create', or listen on 127.0.0.1."
+        )
+    if app.keys.closed_at is not None and not app.keys.all_in_force(app.clock()):
+        _log.warning("no API key is in force: see 'recollect keys create' and 'recollect keys open'")
+
+
+@contextmanager
+def announced(app: App) -> Iterator[socket.socket]:
+    """What the server listens on, after its address is told."""
+    settings = app.settings
+    listener = _bind(settings.host, settings.port)
+    address = _address(settings.host, listener.getsockname()[1])
+    app.lock.announce(address)
+    sys.stdout.write(f"Recollect {__version__} is listening on {address} (home: {settings.home})\n")
+    sys.stdout.flush()
+    with listener:
+        yield listener
+
+
+@contextmanager
+def stopping(app: App, server: Door) -> Iterator[list[asyncio.Task[None]]]:
+    """What SIGTERM and SIGINT begin, besides letting the server end."""
+    loop = asyncio.get_running_loop()
+    ending: list[asyncio.Task[None]] = []
+
+    def stop(number: signal.Signals) -> None:
+        server.handle_exit(number, None)
+        loop.call_later(ANSWER_SECONDS, lambda: ending.append(asyncio.create_task(app.chat.stop())))
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop, number)
+    yield ending
 
 
 async def warm_up(app: App) -> None:
@@ -240,7 +271,7 @@ async def warm_up(app: App) -> None:
     gc.freeze()
 
 
-async def _warm_up_and_collect(app: App, server: uvicorn.Server) -> None:
+async def warm_up_and_collect(app: App, server: uvicorn.Server) -> None:
     await warm_up(app)
     await collect_between_requests(lambda: bool(server.server_state.tasks))
 
@@ -288,7 +319,7 @@ async def shared_door(app: App) -> AsyncIterator[str]:
     """Serve an open home on a free port of this machine: the address, which other commands find in the home's lock."""
     listener = _bind("127.0.0.1", 0)
     address = _address("127.0.0.1", listener.getsockname()[1])
-    server = _Door(door_config(app))
+    server = Door(door_config(app))
     serving = asyncio.create_task(server.serve(sockets=[listener]))
     app.lock.announce(address)
     try:

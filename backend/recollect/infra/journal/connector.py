@@ -6,9 +6,11 @@ json_array, json_array_length, json_group_array, instr, casefold, and min and ma
 is text: `CAST(… AS BIGINT)` where it is a number. `INDEXED BY` is a hint. `make test-cluster` tries it.
 """
 
+import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol, Self, TypeVar
 
 from recollect.domain.forgetting import Looked
 
@@ -46,6 +48,23 @@ class Connection(Protocol):
 
 T = TypeVar("T")
 Operation = Callable[[Connection], T]
+
+
+@dataclass(frozen=True, slots=True)
+class Leader:
+    """The one of several servers on a journal that writes it: where it is reached, and what lets the others' command
+    lines act as its operator.
+    """
+
+    address: str
+    operator: str
+
+    def written(self) -> str:
+        return json.dumps(asdict(self))
+
+    @classmethod
+    def read(cls, written: str) -> Self:
+        return cls(**json.loads(written))
 
 
 class Connector(Protocol):

@@ -1,14 +1,18 @@
 """What the journal's stores hold: SQL and operations, which the connector to its database runs."""
 
-from collections.abc import Callable, Coroutine, Iterable, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import wraps
-from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Protocol, TypeVar
 
 from recollect.errors import HomeUnusable
 from recollect.failpoints import FailPoints
-from recollect.infra.journal.connector import Connection, Connector, Parameters, Row
+from recollect.infra.journal.connector import Connection, Connector, Leader, Parameters, Row
 from recollect.infra.journal.sqlite import SqliteConnector
 from recollect.settings import Settings
+
+if TYPE_CHECKING:
+    from recollect.infra.journal.postgres_leader import Leadership
 
 T = TypeVar("T")
 P = ParamSpec("P")
@@ -73,21 +77,43 @@ def read_transaction(method: Method[Store, P, T]) -> AsyncMethod[Store, P, T]:
     return run
 
 
-def journal_connector(settings: Settings, fail_points: FailPoints | None = None) -> Connector:
-    """To the database that the settings name."""
+def journal_connector(
+    settings: Settings, fail_points: FailPoints | None = None, leader: Leader | None = None
+) -> Connector:
+    """To the database that the settings name. `leader`: what other servers on it are told of this process."""
     if settings.postgres_url is None:
         return SqliteConnector(
             settings.journal_path, synchronous=settings.synchronous, fail_points=fail_points
         )
-    try:
+    with _told_of_the_driver():
         from recollect.infra.journal.postgres import PostgresConnector
-    except ImportError as error:
-        raise HomeUnusable(
-            "RECOLLECT_DATABASE_URL names PostgreSQL, whose driver is not installed: pip install 'recollect[postgres]'"
-        ) from error
     return PostgresConnector(
         settings.postgres_url,
         durable=settings.synchronous == "FULL",
         wait_seconds=settings.database_wait_seconds,
         fail_points=fail_points,
+        leader=leader,
     )
+
+
+def leadership_of(settings: Settings) -> "Leadership":
+    """Who leads the servers on the journal that the settings name."""
+    if settings.postgres_url is None or settings.files_url is None:
+        raise HomeUnusable(
+            "RECOLLECT_MEMBER_URL makes this one of several servers, which share a journal in PostgreSQL and files in"
+            " S3: set RECOLLECT_DATABASE_URL=postgresql://… and RECOLLECT_FILES_URL=s3://…, too"
+        )
+    with _told_of_the_driver():
+        from recollect.infra.journal.postgres import name_of
+        from recollect.infra.journal.postgres_leader import Leadership
+    return Leadership(settings.postgres_url, name_of(settings.postgres_url))
+
+
+@contextmanager
+def _told_of_the_driver() -> Iterator[None]:
+    try:
+        yield
+    except ImportError as error:
+        raise HomeUnusable(
+            "RECOLLECT_DATABASE_URL names PostgreSQL, whose driver is not installed: pip install 'recollect[postgres]'"
+        ) from error

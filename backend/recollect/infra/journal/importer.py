@@ -1,6 +1,7 @@
 """Taking whole threads into an empty journal, and what one journal remembers of deletions into another."""
 
-from collections.abc import Callable
+import asyncio
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from recollect.domain.access import ApiKey
@@ -116,24 +117,28 @@ class SqlLedgerOutbox:
 
     def __init__(self, database: Database, ledger: Ledger) -> None:
         self._database = database
-        self._ledger = ledger
+        self.ledger = ledger
+        self._draining = asyncio.Lock()
 
     async def drain(self) -> None:
-        """Every deletion that is committed is in the ledger when this returns; all of them where it was missing."""
-        waiting = await self._database.one("SELECT 1 FROM ledger_outbox LIMIT 1")
-        if waiting is not None or not self._ledger.is_there():
-            await self._take_down()
+        """Every deletion that is committed is in the ledger when this returns; all of them where it was missing.
+
+        One after another: of a deletion and its undoing, the last line counts. A kill may leave lines there twice.
+        """
+        async with self._draining:
+            waiting = await self._database.read("SELECT number, line FROM ledger_outbox ORDER BY number")
+            lines: Sequence[str] = [line for _, line in waiting]
+            if not await self.ledger.is_there():
+                lines = (await self.remembered()).lines()
+            elif not waiting:
+                return
+            await self.ledger.append(lines)
+            if waiting:
+                await self._database.execute("DELETE FROM ledger_outbox WHERE number <= ?", (waiting[-1][0],))
 
     async def remembered(self) -> Remembered:
         """All that the journal knows of what was deleted or forgotten, and of versions of files."""
         return await self._database.query(_remembered)
-
-    @write_transaction
-    def _take_down(self, connection: Connection) -> None:
-        """On the writer's thread, so that no line is added twice; twice only if the process is killed before the commit."""
-        lines = [line for (line,) in connection.all("SELECT line FROM ledger_outbox ORDER BY number")]
-        self._ledger.append(lines if self._ledger.is_there() else _remembered(connection).lines())
-        connection.run("DELETE FROM ledger_outbox")
 
 
 def _remembered(connection: Connection) -> Remembered:

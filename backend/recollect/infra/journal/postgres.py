@@ -14,7 +14,7 @@ import psycopg
 from recollect.domain.forgetting import Looked
 from recollect.errors import Unavailable
 from recollect.failpoints import FailPoints
-from recollect.infra.journal.connector import Operation
+from recollect.infra.journal.connector import Leader, Operation
 from recollect.infra.journal.group_commit import GroupCommit
 from recollect.infra.journal.moving import copy_to_file, fill_postgres
 from recollect.infra.journal.postgres_connection import (
@@ -106,6 +106,8 @@ def _read(driver: Driver, operation: Operation[T], snapshot: bool) -> T:
 class PostgresConnector:
     """Opened once per process. A second server on the same journal is refused, as a second one in a home is.
 
+    `leader` is what the others are told of this process, where there may be others.
+
     While PostgreSQL is away, writes and reads wait for `wait_seconds`; then they raise Unavailable. What was written
     is kept once, whatever the moment at which the connection broke.
     """
@@ -117,8 +119,10 @@ class PostgresConnector:
         durable: bool = True,
         wait_seconds: float = 20.0,
         fail_points: FailPoints | None = None,
+        leader: Leader | None = None,
     ) -> None:
         self._url = url
+        self._leader = leader
         self.name = name_of(url)
         self.engine = f"PostgreSQL {_place(parsed(url))}"
         self._durable = durable
@@ -155,7 +159,11 @@ class PostgresConnector:
 
     async def open(self) -> None:
         transactions = PostgresTransactions(
-            self._url, self.name, durable=self._durable, wait_seconds=self._wait_seconds
+            self._url,
+            self.name,
+            durable=self._durable,
+            wait_seconds=self._wait_seconds,
+            leader=self._leader,
         )
         try:
             await asyncio.to_thread(transactions.open)

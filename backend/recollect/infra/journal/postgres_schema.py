@@ -47,10 +47,12 @@ CREATE FUNCTION recollect_casefold(text) RETURNS text LANGUAGE sql IMMUTABLE AS
 
 WRITER = """
 CREATE TABLE journal_writer (
-    one BIGINT PRIMARY KEY CHECK (one = 1), token TEXT NOT NULL, sequence BIGINT NOT NULL
+    one BIGINT PRIMARY KEY CHECK (one = 1), token TEXT NOT NULL, sequence BIGINT NOT NULL, leader TEXT
 ) WITH (fillfactor = 20);
 INSERT INTO journal_writer VALUES (1, '', 0)"""
-"""Whose transactions may be committed, and the number of the last one that was."""
+"""Whose transactions may be committed, the number of the last one that was, and where its server is reached."""
+_WRITER_BEFORE = "ALTER TABLE IF EXISTS journal_writer ADD COLUMN IF NOT EXISTS leader TEXT"
+"""Of a version that had one server to a journal. It can live with the column."""
 
 
 _TABLES = """
@@ -79,6 +81,7 @@ def upgrade_postgres(driver: Driver, name: str, *, head: str = HEAD, migrations:
     Raises SchemaTooNew, SchemaTooOld or HomeUnusable, and changes nothing, where no way leads to `head`.
     """
     current = current_revision(driver)
+    driver.execute(_WRITER_BEFORE)
     if current == head:
         return False
     if current is not None and current > head:

@@ -13,6 +13,7 @@ from typing import Any
 import psycopg
 
 from recollect.errors import HomeInUse, HomeUnusable, StorageUnavailable, Unavailable
+from recollect.infra.journal.connector import Leader
 from recollect.infra.journal.group_commit import Outcome, Pending, answer
 from recollect.infra.journal.postgres_connection import (
     RETRY_AFTER,
@@ -32,6 +33,8 @@ _LOCK_SECONDS = 2.0
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.05, 1.0
 _LOCK = "hashtext('recollect journal'), current_schema()::regnamespace::oid::bigint::int"
 _TAKE_LOCK = f"SELECT pg_try_advisory_lock({_LOCK})"
+_TAKE_OVER = "UPDATE journal_writer SET token = %s, sequence = 0, leader = %s RETURNING 1"
+_LEAVE = b"UPDATE journal_writer SET leader = NULL WHERE token = %s"
 _HOLDER = """
 SELECT a.application_name, coalesce(host(a.client_addr), 'this machine') FROM pg_locks l JOIN pg_stat_activity a USING (pid)
 WHERE l.locktype = 'advisory' AND l.granted AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database())
@@ -62,11 +65,14 @@ class PostgresTransactions:
 
     connection: PostgresConnection
 
-    def __init__(self, url: str, name: str, *, durable: bool, wait_seconds: float) -> None:
+    def __init__(
+        self, url: str, name: str, *, durable: bool, wait_seconds: float, leader: Leader | None = None
+    ) -> None:
         self._url = url
         self._name = name
         self._durable = durable
         self._wait_seconds = wait_seconds
+        self._leader = leader
         self._token = secrets.token_hex(8)
         self._application = f"recollect {socket.gethostname()[:24]} {os.getpid()} {self._token}"
         self._kept: dict[str, Any] = {}
@@ -88,13 +94,16 @@ class PostgresTransactions:
         try:
             self._take_lock()
             upgrade_postgres(self.driver, self._name)
-            self._query("UPDATE journal_writer SET token = %s, sequence = 0 RETURNING 1", self._token)
+            self._query(_TAKE_OVER, self._token, self._leader and self._leader.written())
             self.driver.patience = self._longest
         except BaseException:
             self.driver.close()
             raise
 
     def close(self) -> None:
+        if self._leader is not None:
+            with suppress(psycopg.Error):  # Then the others wait a moment longer before one of them leads.
+                self.driver.execute(_LEAVE, (self._token,), prepare=False)
         self.driver.close()
 
     def hurry(self) -> None:

@@ -5,6 +5,7 @@ import json
 import sqlite3
 from contextlib import closing, suppress
 from pathlib import Path
+from typing import Any
 
 import httpx2
 import pytest
@@ -13,9 +14,11 @@ from recollect.app import open_home
 from recollect.errors import HomeUnusable, StorageUnavailable
 from recollect.infra.s3_objects import S3Objects
 from recollect.infra.vault_s3 import S3Vault
+from recollect.service.operations import files_to_back_up
 from recollect.service.rebuild import rebuild_home
 from recollect.settings import Settings, load_settings
 from tests.buckets import BUCKET, FaultyS3, Objects, new_url
+from tests.entry_house import fact
 from tests.eventually import eventually
 from tests.http_client import Home, Json, add, contents, drained, message, opened
 from tests.processes import Server, recollect, recollect_json
@@ -218,6 +221,30 @@ async def test_requests_that_fail_now_and_then_lose_and_double_nothing(
             assert (await home.coverage())["missing"] == 0
         assert faulty.faults > 5
     assert not [path for path in files if "conflict" in path]
+
+
+async def test_deletions_outlive_home_and_journal_of_one_of_several_servers(
+    tmp_path: Path, url: str, files: Objects
+) -> None:
+    several: dict[str, Any] = {"files_url": url, "member_url": "http://127.0.0.1:8600"}
+    async with opened(tmp_path / "home", **several) as home:
+        await home.add("t1", "Marta moves to Porto", "My PIN is 4711", user_id="ann")
+        await home.put(fact(1), fact(2, "Ann's PIN is 4711."))
+        await home.drain()
+        old = dict(files)
+        for path in ("threads/t1/turns/t-2", "memory/entries/fa-2"):
+            (await home.client.delete(f"/api/v1/{path}?user_id=ann")).raise_for_status()
+        await home.drain()
+        packed = await files_to_back_up(tmp_path / "home", home.app.vault, home.app.ledger_outbox.ledger)
+        assert b"fa-2" in packed["ledger"]()
+        assert not [name for name in packed if ".ledger" in name]
+    assert not (tmp_path / "home/ledger").exists()
+    files.update(old)
+    lost = Settings(home=tmp_path / "new", embedding={"kind": "none"}, **several)
+    report, verification = await rebuild_home(lost, open_home, take=True)
+    assert (report.turns, report.entries, verification.ok) == (1, 1, True)
+    assert "old copies of deleted files" not in str(report.lost)
+    assert not [path for path in files if "4711" in files[path]]
 
 
 @pytest.mark.slow

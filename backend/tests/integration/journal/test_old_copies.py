@@ -400,7 +400,9 @@ async def test_the_ledger_is_in_backups_and_is_written_again_where_it_is_missing
         await live_before(home)
         await live_on(home)
         lines = (tmp_path / "home/ledger").read_text().splitlines()
-        assert "ledger" in await files_to_back_up(tmp_path / "home", home.app.vault)
+        assert "ledger" in await files_to_back_up(
+            tmp_path / "home", home.app.vault, home.app.ledger_outbox.ledger
+        )
     (tmp_path / "home/ledger").unlink()
     async with opened(tmp_path / "home"):
         assert sorted((tmp_path / "home/ledger").read_text().splitlines()) == sorted(lines)

@@ -258,7 +258,14 @@ async def make_backup(home: Home, caller: Calling) -> StreamingResponse:
     async def work(progress: Progress) -> dict[str, Any]:
         target.parent.mkdir(exist_ok=True)
         count = await backup(
-            caller, home.jobs, home.settings, home.database.connector, home.vault, target, progress
+            caller,
+            home.jobs,
+            home.settings,
+            home.database.connector,
+            home.vault,
+            home.ledger_outbox.ledger,
+            target,
+            progress,
         )
         return {"path": str(target), "files": count}
 
