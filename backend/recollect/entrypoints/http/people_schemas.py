@@ -252,7 +252,7 @@ class DefaultModelAnswer(BaseModel):
     )
     may_connect: bool = Field(description="Whether this caller may connect another one.")
     fixed_by: str | None = Field(
-        description="The environment variable that names it, and takes precedence over the file."
+        description="The environment variable that changes it where the route can't: it is set, or there are several servers."
     )
 
     @classmethod

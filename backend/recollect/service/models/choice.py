@@ -22,7 +22,7 @@ from recollect.infra.journal.threads import SqlThreadStore
 from recollect.infra.settings_file import write_settings
 from recollect.service.models.background import ThreadModel
 from recollect.service.people import preset_in_force
-from recollect.settings import Settings, set_in_environment, settings_file
+from recollect.settings import Settings, set_in_environment, settings_file, variable_of
 
 OWN_CHOICE = "recollect"
 """The model that thread, preset or default backend choose."""
@@ -142,6 +142,7 @@ class ThreadModels:
 
 _TABLE = "llm"
 _FIELDS = ("base_url", "api_key", "model")
+_VARIABLES = [variable_of((_TABLE, name)) for name in _FIELDS]
 _HELLO = "Answer with the word yes."
 _MOST_TOKENS = 16
 _LONGEST_SECONDS = 60.0
@@ -166,7 +167,7 @@ class Connected:
     facts: BackendFacts
 
 
-async def default_model(backends: Backends, small_model: LocalModel) -> DefaultModel:
+async def default_model(backends: Backends, small_model: LocalModel, settings: Settings) -> DefaultModel:
     """Asks who runs on this machine, where none is configured; starts nothing."""
     source: Source = "none"
     if backends.configured:
@@ -176,7 +177,8 @@ async def default_model(backends: Backends, small_model: LocalModel) -> DefaultM
     elif small_model.is_set_up():
         source = "demonstration"
     server = backends.get().server if source == "settings" else None
-    return DefaultModel(source, server, _fixed_by())
+    is_member = settings.member_url is not None  # What is set in its home, others don't see.
+    return DefaultModel(source, server, _fixed_by() or (_VARIABLES[0] if is_member else None))
 
 
 def may_connect(caller: Caller) -> bool:
@@ -189,7 +191,8 @@ async def connect_model(
 ) -> tuple[Settings, Connected]:
     """Try the model with one short call, and write it into `recollect.toml`; returns the settings that name it.
 
-    Raises InvalidInput, which names the field that is wrong; Conflict where the environment takes precedence.
+    Raises InvalidInput, which names the field that is wrong; Conflict where the environment takes precedence, or the
+    server is one of several.
     """
     if not may_connect(caller):
         raise Refused(
@@ -198,6 +201,11 @@ async def connect_model(
     if (variable := _fixed_by()) is not None:
         raise Conflict(
             f"{variable} is set where the server was started, and takes precedence: change it there"
+        )
+    if settings.member_url is not None:
+        raise Conflict(
+            "this server is one of several, and the others would not see what is set in its home:"
+            f" set {', '.join(_VARIABLES)} where they are started"
         )
     given = {"base_url": base_url, "api_key": SecretStr(api_key) if api_key else None, "model": model}
     llm = settings.llm.model_copy(update=given)

@@ -13,7 +13,7 @@ from recollect.infra.backends.local_model import SMOLLM2, LocalModel
 from recollect.infra.backends.server import Endpoint
 from recollect.settings import load_settings
 from tests.eventually import eventually
-from tests.http_client import Home, Json, client_of, error_of
+from tests.http_client import Home, Json, client_of, error_of, opened
 from tests.processes import StandInModel
 from tests.remembering import flush, polite_model, remember, remembering, said, texts
 
@@ -97,6 +97,25 @@ async def test_a_server_that_refuses_the_key_says_so_and_the_key_is_nowhere_show
             assert error_of(refused)["field"] == "api_key"
             assert "Check its API key" in refused.text
             assert "very-secret" not in refused.text
+
+
+async def test_of_several_servers_none_keeps_what_the_others_would_not_see(tmp_path: Path) -> None:
+    async with opened(tmp_path, member_url="http://127.0.0.1:8600") as home:
+        chosen = (await home.client.get("/api/v1/model")).json()
+        assert (chosen["may_connect"], chosen["fixed_by"]) == (True, "RECOLLECT_LLM__BASE_URL")
+        error = error_of(refused := await put(home, base_url=NOBODY, api_key="sk-very-secret"))
+        assert refused.status_code == 409
+        assert "RECOLLECT_LLM__BASE_URL, RECOLLECT_LLM__API_KEY, RECOLLECT_LLM__MODEL" in error["message"]
+        refused = await home.operate("POST", "upgrade", undo=False)
+        assert refused.status_code == 409
+        assert "RECOLLECT_MEMBER_URL" in error_of(refused)["message"]
+    assert {path.name for path in tmp_path.iterdir()} <= {
+        "journal.db",
+        "vault",
+        "index",
+        "recollect.lock",
+        "ledger",
+    }
 
 
 async def test_only_the_operator_of_the_server_connects_a_model(tmp_path: Path) -> None:

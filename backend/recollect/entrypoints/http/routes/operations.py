@@ -19,7 +19,7 @@ from recollect.entrypoints.http.deps import Calling, Home, PathId, UserQuery, is
 from recollect.entrypoints.http.direct_route import BodyRoute
 from recollect.entrypoints.http.errors import body_of, documented
 from recollect.entrypoints.http.requests import Id, KeyBody, RotateBody, UpgradeBody, VerifyBody
-from recollect.errors import RecollectError, Refused
+from recollect.errors import Conflict, RecollectError, Refused
 from recollect.service.access import keys
 from recollect.service.coordination import Progress
 from recollect.service.models.choice import default_model, may_connect
@@ -283,10 +283,18 @@ async def reindex(home: Home, caller: Calling) -> StreamingResponse:
     return StreamingResponse(lines(work), media_type="application/x-ndjson")
 
 
-@operator_router.post("/upgrade", response_class=StreamingResponse, responses={**documented(), **LINES})
+@operator_router.post("/upgrade", response_class=StreamingResponse, responses={**documented(409), **LINES})
 async def upgrade(home: Home, caller: Calling, body: UpgradeBody) -> StreamingResponse:
-    """Write old files of the vault in the form of today, or put them back. Lines of JSON: progress, then the result."""
+    """Write old files of the vault in the form of today, or put them back. Lines of JSON: progress, then the result.
+
+    409: the server is one of several.
+    """
     _operators_only(caller)
+    if home.settings.member_url is not None:
+        raise Conflict(
+            "this server is one of several, and keeps nothing in its home, where the files of before would be:"
+            " stop all of them, and run this with RECOLLECT_MEMBER_URL unset, in a home that stays"
+        )
 
     async def work(progress: Progress) -> dict[str, Any]:
         home.vault.refuse_if_missing()
@@ -374,7 +382,7 @@ async def get_index(home: Home, caller: Calling) -> schemas.IndexAnswer:
 @router.get("/api/v1/model", responses=documented())
 async def get_model(home: Home, caller: Calling) -> schemas.DefaultModelAnswer:
     """Where the default model comes from, and whether this caller may connect another one."""
-    found = await default_model(home.talking.backends, home.small_model)
+    found = await default_model(home.talking.backends, home.small_model, home.settings)
     return schemas.DefaultModelAnswer.told(found, may_connect=may_connect(caller))
 
 
