@@ -8,7 +8,7 @@ PYTHON_FILES := backend scripts examples
 IN_PARALLEL := -n 3 --dist loadfile --no-loadscope-reorder
 
 KILLS ?= 2000
-JOURNAL_TESTS := cell_store chat_store coverage_store entry_store forgetting_store history_matching_store index_ledger job_store \
+JOURNAL_TESTS := audit_lines cell_store chat_store coverage_store entry_store forgetting_store history_matching_store index_ledger job_store \
 	journal_builder preset_store thread_forgetting thread_store transcript_store
 
 .DEFAULT_GOAL := help

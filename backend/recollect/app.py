@@ -354,6 +354,7 @@ async def open_home(settings: Settings) -> AsyncIterator[OpenedHome]:
             app.keys,
             app.webhooks.store,
             app.ledger_outbox,
+            app.audit_lines,
             app.vault_sweep,
             app.transcriber,
             app.people_files,

@@ -20,6 +20,7 @@ from recollect.infra.files import files_of
 from recollect.infra.home_lock import HomeLock
 from recollect.infra.index.store import LanceIndex
 from recollect.infra.job_engine import JobEngine
+from recollect.infra.journal.audit_lines import SqlAuditLines
 from recollect.infra.journal.cells import SqlCellStore, SqlCellTexts, SqlModelAnswers
 from recollect.infra.journal.chats import SqlChatStore
 from recollect.infra.journal.connector import Leader
@@ -40,7 +41,7 @@ from recollect.infra.journal.threads import SqlThreadStore
 from recollect.infra.ledger import Ledger
 from recollect.infra.metrics import Metrics
 from recollect.infra.vault import Images as ImageStore
-from recollect.service.access.audit import AuditLog
+from recollect.service.access.audit import audit_log
 from recollect.service.access.keys import KeyUses
 from recollect.service.access.quotas import DiskUse, Quotas
 from recollect.service.chat.always_on_memories import AlwaysOnMemories, QuerySimilarity
@@ -215,7 +216,8 @@ class Assembly:
         settings = self.settings
         self.keys = SqlKeyStore(self.database)
         self.key_uses = KeyUses(self.keys)
-        self.audit = AuditLog(settings.home, self.clock)
+        self.audit_lines = SqlAuditLines(self.database)
+        self.audit = audit_log(settings, self.audit_lines, self.clock)
         self.quotas = Quotas(settings.quotas, self.metrics, on_loopback=is_loopback(settings.host))
         self.disk_use = DiskUse(self.quotas, self.vault)
         self.webhooks = Webhooks(self.database, settings.webhooks, self.clock, self.fail_points)

@@ -20,6 +20,7 @@ from recollect.failpoints import FailPoints
 from recollect.infra.files import files_of
 from recollect.infra.home_lock import HomeLock
 from recollect.infra.job_engine import JobEngine
+from recollect.infra.journal.audit_lines import SqlAuditLines
 from recollect.infra.journal.connection import remove_log
 from recollect.infra.journal.coverage import SqlCoverage
 from recollect.infra.journal.database import Database, journal_connector
@@ -74,6 +75,7 @@ class OpenedHome:
     keys: SqlKeyStore
     webhooks: SqlWebhookStore
     outbox: SqlLedgerOutbox
+    audit_lines: SqlAuditLines
     vault_sweep: VaultSweep
     transcriber: Transcriber
     people_files: PeopleFiles
@@ -130,10 +132,12 @@ async def rebuild_home(
         report.problems += problems
         if old.remembered is None:
             old.lost += [_CANNOT_TELL] if recorded is not None else [_CANNOT_TELL, _NO_LEDGER]
+            old.lost += [] if settings.member_url is None else ["the audit log"]
             old.closed_at = now_ms() if remembered.a_key_existed else old.closed_at
         await ledger.append([line for line in remembered.lines() if line not in known])
         await importer.add_keys(old.keys, old.closed_at)
         await importer.add_webhooks(old.webhooks)
+        await importer.add_audit_lines(old.audit_lines)
         await database.close()
         if report.turns < old.turns:
             raise HomeUnusable(
@@ -176,6 +180,7 @@ class _OldJournal:
 
     keys: list[tuple[ApiKey, str]] = field(default_factory=list)
     webhooks: list[Webhook] = field(default_factory=list)
+    audit_lines: list[str] = field(default_factory=list)
     closed_at: int | None = None
     home_id: str | None = None
     turns: int = 0
@@ -194,7 +199,7 @@ async def _settle_old_journal(old: "_OldJournal", settings: Settings, open_home:
                 old.turns = await _write_pending(home)
             old.keys, old.closed_at = await home.keys.list_with_hashes(), home.keys.closed_at
             old.lost.remove("API keys")
-            old.webhooks = await home.webhooks.all()
+            old.webhooks, old.audit_lines = await home.webhooks.all(), await home.audit_lines.all()
             old.remembered = await home.outbox.remembered()
             old.places = await home.entry_files.taker.store.places()
             old.home_id = await home.home_id() if settings.files_url is not None else None

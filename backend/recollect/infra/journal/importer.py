@@ -13,6 +13,7 @@ from recollect.domain.model import Memcell, Thread, Turn
 from recollect.domain.paths import owner_folder, transcript_path
 from recollect.domain.vault_file import TRANSCRIPTS, StoredPart
 from recollect.domain.webhook import Webhook
+from recollect.infra.journal.audit_lines import ADD_AUDIT_LINE
 from recollect.infra.journal.cells import insert_cell
 from recollect.infra.journal.connector import Connection
 from recollect.infra.journal.database import Database, write_transaction
@@ -110,6 +111,9 @@ class SqlImporter(FileVersions):
 
     async def add_webhooks(self, webhooks: list[Webhook]) -> None:
         await self._database.execute_many(ADD_WEBHOOK, map(webhook_row, webhooks))
+
+    async def add_audit_lines(self, lines: list[str]) -> None:
+        await self._database.execute_many(ADD_AUDIT_LINE, ((line,) for line in lines))
 
 
 class SqlLedgerOutbox:

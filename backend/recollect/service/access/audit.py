@@ -5,11 +5,15 @@ import json
 import logging
 import os
 import threading
+from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
 from pathlib import Path
 
 from recollect.domain.access import Caller
+from recollect.errors import RecollectError
+from recollect.infra.journal.audit_lines import SqlAuditLines
 from recollect.service.coordination import Clock
+from recollect.settings import Settings
 
 LOG_NAME = "audit.log"
 LOG_BYTES = 10_000_000
@@ -19,16 +23,11 @@ _log = logging.getLogger("recollect.audit")
 
 
 class AuditLog:
-    """One JSON object a line, appended to `<home>/audit.log`, which its owner alone can read.
+    """One JSON object a line. `append` keeps it, durably or not, and raises OSError or RecollectError where it can't."""
 
-    At `max_bytes` the file becomes `audit.log.1`, and so on up to LOGS_KEPT files; the oldest is deleted.
-    """
-
-    def __init__(self, home: Path, clock: Clock, *, max_bytes: int = LOG_BYTES) -> None:
-        self._path = home / LOG_NAME
+    def __init__(self, append: Callable[[str], Awaitable[None]], clock: Clock) -> None:
+        self._append = append
         self._clock = clock
-        self._max_bytes = max_bytes
-        self._lock = threading.Lock()
         self._problem: str | None = None
 
     def problem(self) -> str | None:
@@ -36,17 +35,33 @@ class AuditLog:
         return self._problem
 
     async def write(self, caller: Caller, what: str, **fields: object) -> None:
-        """Append a line: it is in the file when this returns, or `problem` and the log say why not."""
+        """Append a line: it is kept when this returns, or `problem` and the log say why not."""
         time = datetime.fromtimestamp(self._clock() / 1000, UTC).isoformat(timespec="milliseconds")
         who = "local operator" if caller.local_operator else caller.key_id or "no key"
         line = {"time": time.replace("+00:00", "Z"), "who": who, "what": what, "space": caller.space} | fields
-        written = json.dumps(line).encode() + b"\n"
+        written = json.dumps(line)
         try:
-            await asyncio.to_thread(self._append, written)
+            await self._append(written)
             self._problem = None
-        except OSError as error:
-            self._problem = f"the audit log cannot be written: {error.strerror}"
-            _log.error("%s; lost: %s", self._problem, written.decode().strip())
+        except (OSError, RecollectError) as error:
+            why = error.strerror if isinstance(error, OSError) else error.message
+            self._problem = f"the audit log cannot be written: {why}"
+            _log.error("%s; lost: %s", self._problem, written)
+
+
+class AuditFile:
+    """`<home>/audit.log`, which its owner alone can read.
+
+    At `max_bytes` the file becomes `audit.log.1`, and so on up to LOGS_KEPT files; the oldest is deleted.
+    """
+
+    def __init__(self, home: Path, *, max_bytes: int = LOG_BYTES) -> None:
+        self._path = home / LOG_NAME
+        self._max_bytes = max_bytes
+        self._lock = threading.Lock()
+
+    async def append(self, line: str) -> None:
+        await asyncio.to_thread(self._append, f"{line}\n".encode())
 
     def _append(self, line: bytes) -> None:
         with self._lock:
@@ -67,3 +82,8 @@ class AuditLog:
 
 def _private(path: str, flags: int) -> int:
     return os.open(path, flags | os.O_NOFOLLOW, 0o600)
+
+
+def audit_log(settings: Settings, lines: SqlAuditLines, clock: Clock) -> AuditLog:
+    """In the journal where the server is one of several, because its home may be lost; else in the home."""
+    return AuditLog((AuditFile(settings.home) if settings.member_url is None else lines).append, clock)

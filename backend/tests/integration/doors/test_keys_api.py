@@ -17,7 +17,8 @@ from recollect.app import App, open_app
 from recollect.domain.access import Caller
 from recollect.domain.identity import key_within_user
 from recollect.entrypoints.http.server import private_socket
-from recollect.service.access.audit import AuditLog
+from recollect.errors import StorageUnavailable
+from recollect.service.access.audit import AuditFile, AuditLog
 from recollect.settings import Settings
 from tests.fakes import START, FakeClock
 from tests.http_client import ADDRESS, Home, Json, bearer, client_of, message, opened, thread_path
@@ -439,7 +440,7 @@ class TestAudit:
         assert [told(line, "user") for line in audit_of(home)] == [["no key", "deleted", "ann", 200]]
 
     async def test_its_files_are_bounded(self, tmp_path: Path) -> None:
-        log = AuditLog(tmp_path, FakeClock(), max_bytes=1000)
+        log = AuditLog(AuditFile(tmp_path, max_bytes=1000).append, FakeClock())
         for number in range(100):
             await log.write(Caller(), "deleted", number=number)
         sizes = {path.name: path.stat().st_size for path in tmp_path.iterdir()}
@@ -447,6 +448,21 @@ class TestAudit:
         assert max(sizes.values()) <= 1000
         lines = (tmp_path / "audit.log.1").read_text() + (tmp_path / "audit.log").read_text()
         assert json.loads(lines.splitlines()[-1])["number"] == 99
+
+    async def test_one_of_several_servers_keeps_it_in_the_journal(self, tmp_path: Path) -> None:
+        async with opened(tmp_path / "home", member_url="http://127.0.0.1:8600") as home:
+            key = await home.new_key(user_id="ann")
+            (line,) = map(json.loads, await home.app.audit_lines.all())
+            assert told(line, "key", "user") == ["local operator", "made a key", key["key_id"], "ann", 201]
+        assert not (tmp_path / "home/audit.log").exists()
+
+    async def test_a_journal_that_does_not_answer_is_a_problem_and_no_error(self) -> None:
+        async def append(line: str) -> None:
+            raise StorageUnavailable("the journal does not answer")
+
+        log = AuditLog(append, FakeClock())
+        await log.write(Caller(), "deleted")
+        assert log.problem() == "the audit log cannot be written: the journal does not answer"
 
     async def test_health_says_that_it_cannot_be_written(self, home: Home) -> None:
         (home.app.settings.home / "audit.log").mkdir()

@@ -19,11 +19,12 @@ from recollect.errors import (
     Unavailable,
 )
 from recollect.infra.journal import postgres_connection
+from recollect.infra.journal.audit_lines import SqlAuditLines
 from recollect.infra.journal.connection import HEAD, migrations_folder
 from recollect.infra.journal.connector import Connection, Operation
 from recollect.infra.journal.database import Database
 from recollect.infra.journal.postgres import PostgresConnector, name_of
-from recollect.infra.journal.postgres_schema import current_revision, upgrade_postgres
+from recollect.infra.journal.postgres_schema import BASE, current_revision, upgrade_postgres
 from tests.cut_line import CutLine
 from tests.postgres import TABLE, Cluster, cluster_of_session, insert, opened, own_cluster, through, words
 
@@ -330,6 +331,20 @@ async def test_a_schema_of_a_newer_version_is_refused(cluster: Cluster, tmp_path
         driver.execute("UPDATE alembic_version SET version_num = '9999'")
     with pytest.raises(SchemaTooNew):
         await PostgresConnector(url).open()
+
+
+async def test_a_journal_of_the_first_schema_that_postgresql_had_is_upgraded(
+    cluster: Cluster, tmp_path: Path
+) -> None:
+    url = cluster.url(str(tmp_path))
+    async with opened(url) as database:
+        await database.execute("DROP TABLE audit_lines")
+        await database.execute(f"UPDATE alembic_version SET version_num = '{BASE}'")
+    async with opened(url) as database:
+        lines = SqlAuditLines(database, kept=1)
+        for line in ("one", "two"):
+            await lines.append(line)
+        assert await lines.all() == ["two"]
 
 
 async def test_a_migration_in_the_words_of_sqlite_upgrades_postgresql_too(

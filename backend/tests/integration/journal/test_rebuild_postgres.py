@@ -56,13 +56,14 @@ def is_old(cluster: Cluster, url: str) -> bool:
     return found == (1,)
 
 
-async def test_a_rebuild_takes_the_place_of_the_old_journal_and_keeps_keys_and_webhooks(
+async def test_a_rebuild_takes_the_place_of_the_old_journal_and_keeps_what_no_vault_holds(
     settings: Settings, cluster: Cluster, url: str
 ) -> None:
     async with opened(settings.home, database_url=url) as home:
         await home.make_key()
         values = ", ".join("?" * len(HOOK))
         await home.app.database.execute(f"INSERT INTO webhooks VALUES ({values})", HOOK)
+        await home.app.audit_lines.append("a line")
         keys = await home.app.keys.list_with_hashes()
     report, verification = await rebuild_home(settings, open_home)
     assert (report.turns, report.problems, verification.ok) == (2, [], True)
@@ -71,6 +72,7 @@ async def test_a_rebuild_takes_the_place_of_the_old_journal_and_keeps_keys_and_w
     assert not list(settings.home.glob("journal*"))
     async with opened(settings.home, database_url=url) as home:
         assert await home.app.keys.list_with_hashes() == keys
+        assert await home.app.audit_lines.all() == ["a line"]
         assert [each.webhook_id for each in await home.app.webhooks.store.all()] == ["wh_1"]
         assert (await home.client.get("/api/v1/threads/t1/turns")).status_code == 401
 
