@@ -31,7 +31,6 @@ def files_of(
 ) -> Files:
     """The files of a home, where its settings say. `home_id` names the home once its journal is open."""
     path = settings.home / LEDGER
-    ledger: Ledger = FileLedger(path)
     if settings.files_url is not None:
         # Only here: it takes a while to import, and is there only where it was asked for.
         from recollect.infra.image_objects import S3Images
@@ -42,8 +41,8 @@ def files_of(
 
         objects = S3Objects(settings.files_url)
         bucket = S3Vault(objects, home_id, takes_over=takes_over, fail_points=fail_points)
-        if settings.member_url is not None:  # Its home may be lost.
-            ledger = S3Ledger(bucket, path)
-        return Files(bucket, S3Images(bucket), S3Watcher(bucket), ledger)
+        return Files(bucket, S3Images(bucket), S3Watcher(bucket), S3Ledger(bucket, path))
     vault = FolderVault(settings.vault_path, fail_points=fail_points)
-    return Files(vault, ImageFiles(vault, fail_points=fail_points), VaultWatcher(settings.vault_path), ledger)
+    return Files(
+        vault, ImageFiles(vault, fail_points=fail_points), VaultWatcher(settings.vault_path), FileLedger(path)
+    )

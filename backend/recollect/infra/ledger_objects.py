@@ -15,7 +15,7 @@ _TRIES = 20
 class S3Ledger:
     """As `Ledger` promises, in numbered objects. The last is replaced, if nobody did meanwhile, until it is full.
 
-    A ledger in the home, of the time when no other server shared the vault or of a restored backup, is taken along.
+    A ledger in the home, of the time when the vault was a folder or of a restored backup, is taken along.
     """
 
     def __init__(self, vault: S3Vault, file: Path, *, piece_bytes: int = PIECE_BYTES) -> None:

@@ -5,7 +5,6 @@ import json
 import sqlite3
 from contextlib import closing, suppress
 from pathlib import Path
-from typing import Any
 
 import httpx2
 import pytest
@@ -223,11 +222,8 @@ async def test_requests_that_fail_now_and_then_lose_and_double_nothing(
     assert not [path for path in files if "conflict" in path]
 
 
-async def test_deletions_outlive_home_and_journal_of_one_of_several_servers(
-    tmp_path: Path, url: str, files: Objects
-) -> None:
-    several: dict[str, Any] = {"files_url": url, "member_url": "http://127.0.0.1:8600"}
-    async with opened(tmp_path / "home", **several) as home:
+async def test_deletions_outlive_home_and_journal(tmp_path: Path, url: str, files: Objects) -> None:
+    async with opened(tmp_path / "home", files_url=url) as home:
         await home.add("t1", "Marta moves to Porto", "My PIN is 4711", user_id="ann")
         await home.put(fact(1), fact(2, "Ann's PIN is 4711."))
         await home.drain()
@@ -240,7 +236,7 @@ async def test_deletions_outlive_home_and_journal_of_one_of_several_servers(
         assert not [name for name in packed if ".ledger" in name]
     assert not (tmp_path / "home/ledger").exists()
     files.update(old)
-    lost = Settings(home=tmp_path / "new", embedding={"kind": "none"}, **several)
+    lost = Settings(home=tmp_path / "new", files_url=url, embedding={"kind": "none"})
     report, verification = await rebuild_home(lost, open_home, take=True)
     assert (report.turns, report.entries, verification.ok) == (1, 1, True)
     assert "old copies of deleted files" not in str(report.lost)
