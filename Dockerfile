@@ -5,7 +5,7 @@ COPY README.md LICENSE ./
 COPY frontend frontend
 COPY backend backend
 RUN python -m venv /opt/recollect \
-    && /opt/recollect/bin/pip install --no-cache-dir --no-compile --constraint backend/constraints.txt ./backend
+    && /opt/recollect/bin/pip install --no-cache-dir --no-compile --constraint backend/constraints.txt "./backend[postgres,s3]"
 
 FROM python:3.13-slim
 RUN useradd --uid 10001 --create-home --shell /usr/sbin/nologin recollect \

@@ -109,8 +109,7 @@ def told(cost: Cost, given: Assumed, users: int) -> str:
         lines.append(
             f"{need.resource:22}{need.load:14,.1f}{need.one_takes:14,.1f}{need.units:10,}{full:16,.0f}"
         )
-    processes = units["cores of a process"]
-    by_cores = math.ceil(processes * given.process_cores / given.cores)
+    by_cores = math.ceil(units["cores of a process"] * given.process_cores / given.cores)
     machines = max(by_cores, units["GB of rows in memory"], units["GB on disk"], units["files"])
     databases = max(units["commits a second"], units["GB of the journal"])
     return "\n".join(
@@ -120,8 +119,7 @@ def told(cost: Cost, given: Assumed, users: int) -> str:
             f"Rows of a user: {rows_of_a_user(cost, given):,.0f}; a search looks at each up to 100,000.",
             f"First full: {first.resource}, at {users * first.one_takes / first.load:,.0f} users a home.",
             f"Homes side by side, each with users of its own: {first.units:,}, on {machines:,} machines.",
-            f"Several processes on PostgreSQL and S3 (not built): {processes:,} processes on {machines:,} machines.",
-            f"Databases then: {databases:,}.",
+            f"Or as many deployments on PostgreSQL and S3, with servers that stand by: {databases:,} databases.",
             f"Beside either: {units['GPUs']:,} GPUs.",
         ]
     )
