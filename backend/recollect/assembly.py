@@ -18,6 +18,7 @@ from recollect.infra.embedders.openai import OpenAiEmbedder
 from recollect.infra.embedders.port import embedder_of, former_embedder
 from recollect.infra.files import files_of
 from recollect.infra.home_lock import HomeLock
+from recollect.infra.index.places import index_place
 from recollect.infra.index.store import LanceIndex
 from recollect.infra.job_engine import JobEngine
 from recollect.infra.journal.audit_lines import SqlAuditLines
@@ -150,7 +151,7 @@ class Assembly:
         self._build_stores(files.ledger)
         self._build_access()
         self._build_vault(files.images)
-        self.index = LanceIndex(settings.index_path, fail_points=self.fail_points)
+        self.index = LanceIndex(index_place(settings), fail_points=self.fail_points)
         self.ledger = SqlIndexLedger(self.database)
         self.search: Search = self.build_search()
         self.talking: Talking = self.build_talking()

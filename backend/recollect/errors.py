@@ -25,6 +25,7 @@ RecollectError
 │   ├── EmbedderUnavailable  the embedding model is missing, does not answer, or not sensibly
 │   │   └── TextRefused     it answers, and will not take this text
 │   ├── IndexUnavailable    the index cannot be read or written, or is being rebuilt
+│   │   └── IndexUnreachable  the S3 that holds it does not answer: nothing is known to be damaged
 │   └── ServerUnreachable   the command line found no server where one should run
 ├── DeliveryFailed          a webhook's receiver can't be reached, or did not accept a delivery
 ├── HomeInUse               another process owns this home
@@ -227,6 +228,10 @@ class IndexUnavailable(Unavailable):
     """The index cannot be read or written, or is being rebuilt."""
 
     code = "index_unavailable"
+
+
+class IndexUnreachable(IndexUnavailable):
+    """The S3 that holds the index does not answer: it is as it was."""
 
 
 class ServerUnreachable(Unavailable):

@@ -28,7 +28,10 @@ _RETRIES = 6
 _AT_ONCE = 1_000_000
 _PROBE = ".recollect-probe-"
 LEDGER_FOLDER = ".ledger"
-_NO_FILES = (_PROBE, f"{LEDGER_FOLDER}/")
+INDEX = ".index"
+_AFTER_INDEX = f"{INDEX}0"
+"""The character after the slash: names are listed by their bytes."""
+_NO_FILES = (_PROBE, f"{LEDGER_FOLDER}/", f"{INDEX}/")
 REMOVED = b"Recollect removed this file, and was interrupted. It goes at the next look at the bucket.\n"
 """What an object holds between the two requests of its removal. One that is left is no file, and goes later."""
 _ENDPOINTS = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT")
@@ -177,15 +180,36 @@ class S3Objects:
                 if _code_of(error) == "NoSuchBucket":
                     raise
 
-    def list(self, folder: str = "") -> Iterator[Listed]:
-        """Every object below a folder, page by page. Of all, without the ledger and what a killed probe left."""
+    def folders(self, folder: str = "") -> list[str]:
+        """The names of those right below a folder."""
         import obstore
 
         with self._told():
-            for page in obstore.list(self._store, folder or None):
+            found = obstore.list_with_delimiter(self._store, folder or None)["common_prefixes"]
+        return sorted(path.rpartition("/")[2] for path in found)
+
+    def list(self, folder: str = "") -> Iterator[Listed]:
+        """Every object below a folder, page by page. Of all, without ledger, index and what a killed probe left."""
+        after = None
+        for each in self._list(folder):
+            if not folder and each.path.startswith(f"{INDEX}/"):
+                after = (
+                    _AFTER_INDEX  # It may have more objects than all the rest: its pages are not asked for.
+                )
+                break
+            if folder or not each.path.startswith(_NO_FILES):
+                yield each
+        if after is not None:
+            rest = self._list(folder, after)
+            yield from (each for each in rest if not each.path.startswith(_NO_FILES))
+
+    def _list(self, folder: str, after: str | None = None) -> Iterator[Listed]:
+        import obstore
+
+        with self._told():
+            for page in obstore.list(self._store, folder or None, offset=after):
                 for each in page:
-                    if folder or not each["path"].startswith(_NO_FILES):
-                        yield Listed(each["path"], _bare(each["e_tag"]), each["size"])
+                    yield Listed(each["path"], _bare(each["e_tag"]), each["size"])
 
     def probe(self) -> None:
         """Raises HomeUnusable where this bucket can't be used: missing, no permission, or conditions are ignored."""
@@ -262,13 +286,8 @@ def _status_of(text: str) -> int | None:
     return int(found[1]) if found else None
 
 
-def _store(bucket: str, prefix: str) -> "S3Store":
-    try:
-        from obstore.store import S3Store
-    except ImportError as error:
-        raise HomeUnusable(
-            "files in S3 need the library obstore: install it with 'pip install \"recollect[s3]\"'"
-        ) from error
+def _endpoint() -> tuple[str | None, bool]:
+    """None is Amazon's own; and whether it may be one without TLS."""
     endpoint = next((os.environ[name] for name in _ENDPOINTS if os.environ.get(name)), None)
     if endpoint is not None and "@" in urlsplit(endpoint).netloc:
         raise HomeUnusable(
@@ -277,6 +296,24 @@ def _store(bucket: str, prefix: str) -> "S3Store":
     plain = os.environ.get("AWS_ALLOW_HTTP", "").lower() in ("true", "1", "yes")
     if endpoint is not None and endpoint.startswith("http://") and not plain:
         raise HomeUnusable(f"{endpoint} is not encrypted: use https://, or set AWS_ALLOW_HTTP=true")
+    return endpoint, plain
+
+
+def s3_options() -> dict[str, str]:
+    """The same for LanceDB, which finds keys and region in the same variables."""
+    endpoint, plain = _endpoint()
+    # Spelt as the library does: another name would be overruled by the environment, now and then.
+    return {"aws_allow_http": str(plain).lower()} | ({} if endpoint is None else {"aws_endpoint": endpoint})
+
+
+def _store(bucket: str, prefix: str) -> "S3Store":
+    try:
+        from obstore.store import S3Store
+    except ImportError as error:
+        raise HomeUnusable(
+            "files in S3 need the library obstore: install it with 'pip install \"recollect[s3]\"'"
+        ) from error
+    endpoint, plain = _endpoint()
     return S3Store(
         bucket,
         prefix=prefix or None,

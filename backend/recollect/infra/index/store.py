@@ -1,32 +1,28 @@
-"""The index store: generations of LanceDB tables, one table per owner, and every version of them on disk."""
+"""The index store: generations of LanceDB tables, one table per owner, and every version of them that is stored."""
 
 import asyncio
 import hashlib
 import json
 import logging
-import os
-import shutil
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Hashable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from dataclasses import asdict
 from functools import partial
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any, TypeVar
 from weakref import WeakValueDictionary
 
 from recollect.domain.forgetting import StoredVersion
 from recollect.domain.recall.rows import Generation, IndexRow, StoredRows, Vectors
-from recollect.errors import IndexUnavailable
+from recollect.errors import IndexUnavailable, IndexUnreachable, StorageUnavailable
 from recollect.failpoints import FailPoints
-from recollect.infra.vault_read import sync
+from recollect.infra.index.places import DESCRIPTION, LIVE, TABLE_PREFIX, IndexFolder, Place
 
 if TYPE_CHECKING:
     from recollect.infra.index.tables import OwnerTable
 
-_LIVE, _DESCRIPTION = "live.json", "generation.json"
 _THREADS = 4
 _log = logging.getLogger("recollect.index")
 T = TypeVar("T")
@@ -74,27 +70,27 @@ def _tell_of_failure(done: "asyncio.Future[T]") -> None:
 
 
 _OPEN_TABLES = 64
-_GENERATIONS, _TABLE_PREFIX = "generations", "o_"
+_GENERATIONS = "generations"
 
 
 def table_name(owner: str) -> str:
-    return _TABLE_PREFIX + hashlib.sha256(owner.encode()).hexdigest()[:32]
+    return TABLE_PREFIX + hashlib.sha256(owner.encode()).hexdigest()[:32]
 
 
 class LanceIndex:
-    """Searchable rows, by generation and owner, in a folder that no other process uses: `<name>/generation.json` and a
-    table per owner for each generation, and `live.json`. LanceDB is imported, in a worker thread, on first use.
+    """Searchable rows, by generation and owner: `<name>/generation.json` and a table per owner for each generation,
+    and `live.json`. LanceDB is imported, in a worker thread, on first use.
 
     Calls for one owner run one after another; those for different owners beside each other.
     """
 
-    def __init__(self, folder: Path, *, fail_points: FailPoints | None = None) -> None:
-        self._folder = folder
+    def __init__(self, place: Place | Path, *, fail_points: FailPoints | None = None) -> None:
+        self._place: Place = IndexFolder(place) if isinstance(place, Path) else place
         self._fail_points = fail_points or FailPoints()
         self._lanes = Lanes()
         self.compaction_failures = 0
         """Since the start."""
-        self._uncompacted: dict[Path, str] = {}
+        self._uncompacted: dict[tuple[str, str], str] = {}
         """Tables that wait for a compaction that succeeds, and why the last one failed."""
         self._tables: OrderedDict[tuple[str, str], OwnerTable] = OrderedDict()
         self._tables_lock = threading.Lock()
@@ -107,6 +103,11 @@ class LanceIndex:
     async def close(self) -> None:
         """Return when all that was begun is done. The index can be used again afterwards."""
         await self._lanes.close()
+        self._forget_tables(lambda key: True)
+
+    async def open(self) -> None:
+        """Before anything else is asked, and at every start: what a former process still writes counts no more."""
+        await self._on_files(self._place.open)
         self._forget_tables(lambda key: True)
 
     async def live(self) -> Generation | None:
@@ -125,8 +126,7 @@ class LanceIndex:
         """All there are, what killed rebuilds left included: where no more is known of one, its format is 0."""
 
         def listed() -> list[Generation]:
-            folders = self._folder.iterdir() if self._folder.is_dir() else ()
-            names = sorted(path.name for path in folders if path.is_dir() and _is_name(path.name))
+            names = filter(_is_name, self._place.folders())
             return [self._read(name) or Generation(name, format=0) for name in names]
 
         return await self._on_files(listed)
@@ -161,31 +161,26 @@ class LanceIndex:
             if self._read(generation) is None:
                 raise ValueError(f"there is no generation {generation!r}")
             self._fail_points.reach("index.promoting")
-            _replace(self._folder / _LIVE, {"generation": generation})
+            self._place.replace_live({"generation": generation})
             self._fail_points.reach("index.promoted")
 
         await self._on_files(promoted)
 
     async def discard(self, generation: str) -> None:
         """Remove it with all its rows; one that is gone is fine, the live one a ValueError."""
-        folder = self._path(generation)
+        described = self._description(generation)
 
         def hidden() -> None:
             """From here on nothing takes it for a generation that can be used."""
             if self._live_name() == generation:
                 raise ValueError("the live generation cannot be discarded")
-            (folder / _DESCRIPTION).unlink(missing_ok=True)
-
-        def removed() -> None:
-            if folder.is_dir():
-                shutil.rmtree(folder)
-                sync(self._folder)
+            self._place.remove(described)
 
         await self._on_files(hidden)
         await self._lanes.quiet(lambda lane: isinstance(lane, tuple) and lane[0] == generation)
         self._forget_tables(lambda key: key[0] == generation)
-        await self._on_files(removed)
-        for table in [table for table in self._uncompacted if table.parent == folder]:
+        await self._on_files(lambda: self._place.remove_all(generation))
+        for table in [table for table in self._uncompacted if table[0] == generation]:
             self._compacted(table)
 
     async def owners(self, generation: str) -> list[str]:
@@ -193,7 +188,7 @@ class LanceIndex:
 
         def names() -> list[str]:
             self._known(generation)
-            return sorted(path.stem for path in self._path(generation).glob(f"{_TABLE_PREFIX}*.lance"))
+            return self._place.tables(generation)
 
         tables = await self._on_files(names)
         found = [await self._on_table(generation, name, lambda _, table: table.owner()) for name in tables]
@@ -254,64 +249,63 @@ class LanceIndex:
 
     async def size(self) -> tuple[int, int]:
         """Files and bytes, of all generations together."""
-
-        def counted() -> tuple[int, int]:
-            files = total = 0
-            for folder, _, names in os.walk(self._folder):  # Passes over folders that are gone by now.
-                for name in names:
-                    with suppress(FileNotFoundError):  # Compaction was faster.
-                        total += Path(folder, name).stat().st_size
-                        files += 1
-            return files, total
-
-        return await self._on_files(counted)
+        return await self._on_files(self._place.size)
 
     async def all_versions(self) -> list[StoredVersion]:
         """Every version of every table: ids alone, without texts. Raises IndexUnavailable where one cannot be read."""
 
-        def versions(path: Path) -> list[StoredVersion]:
+        def versions(generation: str, name: str) -> list[StoredVersion]:
             from recollect.infra.index.tables import versions_of
 
-            return versions_of(path) if path.exists() else []  # Dropped since the folder was listed.
-
-        def listed() -> list[Path]:
-            """A table that is being made has another name, and is looked at under both."""
-            paths = set(self._folder.glob("*/*.lance"))
-            return sorted(paths | {path.with_name(path.name.removeprefix("new_")) for path in paths})
+            return versions_of(generation, self._place.table(generation, name))
 
         found: list[StoredVersion] = []
-        for path in await asyncio.to_thread(listed):
-            generation, name = lane = path.parent.name, path.stem.removeprefix("new_")
+        for generation, name in await self._on_files(self._place.all_tables):
+            lane = (generation, name)
             try:
-                found += await self._lanes.run(lane, partial(versions, path))
+                found += await self._lanes.run(lane, partial(versions, *lane))
+            except IndexUnreachable:
+                raise
             except IndexUnavailable:
                 # A compaction that was killed leaves old versions without some of their files. Another removes them.
-                await self._on_table(generation, name, lambda _, table: table.compact())
-                found += await self._lanes.run(lane, partial(versions, path))
+                await self._on_table(*lane, lambda _, table: table.compact())
+                found += await self._lanes.run(lane, partial(versions, *lane))
         return found
 
     async def _on_files(self, work: Callable[[], T]) -> T:
-        def translated() -> T:
-            try:
-                return work()
-            except OSError as error:
-                raise IndexUnavailable(f"the index cannot be used: {error.strerror}") from error
-
-        return await self._lanes.run(_GENERATIONS, translated)
+        return await self._lanes.run(_GENERATIONS, partial(self._asked, work))
 
     async def _on_table(self, generation: str, name: str, work: Callable[[Generation, "OwnerTable"], T]) -> T:
         return await self._lanes.run(
-            (generation, name), lambda: work(self._known(generation), self._table(generation, name))
+            (generation, name),
+            lambda: self._asked(lambda: work(self._known(generation), self._table(generation, name))),
         )
 
-    def _path(self, name: str) -> Path:
+    def _asked(self, work: Callable[[], T]) -> T:
+        """What is asked of a place that did not answer a moment ago fails at once."""
+        try:
+            self._place.refuse_while_down()
+        except StorageUnavailable as error:
+            raise IndexUnreachable(f"the index cannot be used: {error.message}") from error
+        try:
+            return work()
+        except StorageUnavailable as error:
+            self._place.went_down(error)
+            raise IndexUnreachable(f"the index cannot be used: {error.message}") from error
+        except IndexUnreachable as error:
+            self._place.went_down(error)
+            raise
+        except OSError as error:
+            raise IndexUnavailable(f"the index cannot be used: {error.strerror}") from error
+
+    def _description(self, name: str) -> str:
         if not _is_name(name):
             raise ValueError(f"{name!r} cannot be the name of a generation")
-        return self._folder / name
+        return f"{name}/{DESCRIPTION}"
 
     def _read(self, name: str) -> Generation | None:
         """None where there is no such generation, or its description is damaged."""
-        described = _read_object(self._path(name) / _DESCRIPTION)
+        described = self._read_object(self._description(name))
         if described is None or described.get("name") != name:
             return None
         try:
@@ -322,10 +316,7 @@ class LanceIndex:
             return None
 
     def _describe(self, generation: Generation) -> None:
-        folder = self._path(generation.name)
-        folder.mkdir(parents=True, exist_ok=True)
-        _replace(folder / _DESCRIPTION, asdict(generation))
-        sync(self._folder)
+        self._place.replace(self._description(generation.name), json.dumps(asdict(generation)).encode())
 
     def _known(self, name: str) -> Generation:
         generation = self._read(name)
@@ -334,12 +325,27 @@ class LanceIndex:
         return generation
 
     def _live_name(self) -> str | None:
-        live = _read_object(self._folder / _LIVE)
+        live = self._read_object(LIVE)
         name = None if live is None else live.get("generation")
         if isinstance(name, str) and _is_name(name):
             return name
         if live is not None:
-            _log.warning("%s names no generation", _LIVE)
+            _log.warning("%s names no generation", LIVE)
+        return None
+
+    def _read_object(self, path: str) -> dict[str, Any] | None:
+        """None where the file is missing, unreadable or no JSON object; all but the first is logged."""
+        if (content := self._place.read(path)) is None:
+            return None
+        name = PurePosixPath(path).name
+        try:
+            found = json.loads(content)
+        except ValueError as error:
+            _log.warning("%s cannot be read: %s", name, error)
+            return None
+        if isinstance(found, dict):
+            return found
+        _log.warning("%s is damaged", name)
         return None
 
     def _table(self, generation: str, name: str) -> "OwnerTable":
@@ -349,14 +355,14 @@ class LanceIndex:
         key = (generation, name)
         with self._tables_lock:
             table = self._tables.pop(key, None) or OwnerTable(
-                self._path(generation), name, self._fail_points, self._compacted
+                self._place.table(generation, name), self._fail_points, partial(self._compacted, key)
             )
             self._tables[key] = table
             if len(self._tables) > _OPEN_TABLES:
                 self._tables.popitem(last=False)
             return table
 
-    def _compacted(self, table: Path, error: BaseException | None = None) -> None:
+    def _compacted(self, table: tuple[str, str], error: BaseException | None = None) -> None:
         """It succeeded, or was not needed, unless there is an error."""
         self._uncompacted.pop(table, None)
         if error is not None:
@@ -371,30 +377,4 @@ class LanceIndex:
 
 
 def _is_name(name: str) -> bool:
-    return name == Path(name).name and name != "" and not name.startswith(".")
-
-
-def _read_object(path: Path) -> dict[str, Any] | None:
-    """None where the file is missing, unreadable or no JSON object; all but the first is logged."""
-    try:
-        found = json.loads(path.read_text(encoding="utf-8"))
-    except (FileNotFoundError, NotADirectoryError):
-        return None
-    except (OSError, ValueError) as error:
-        _log.warning("%s cannot be read: %s", path.name, error)
-        return None
-    if isinstance(found, dict):
-        return found
-    _log.warning("%s is damaged", path.name)
-    return None
-
-
-def _replace(path: Path, content: dict[str, Any]) -> None:
-    """All or nothing, durable when this returns."""
-    beside = path.with_name(f"{path.name}.tmp")
-    with beside.open("w", encoding="utf-8") as file:
-        json.dump(content, file)
-        file.flush()
-        os.fsync(file.fileno())
-    beside.replace(path)
-    sync(path.parent)
+    return name == PurePosixPath(name).name and name != "" and not name.startswith(".")

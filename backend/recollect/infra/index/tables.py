@@ -1,13 +1,9 @@
 """One owner's rows in one LanceDB table. Importing this imports LanceDB: slow, so only where it is used."""
 
-import json
 import logging
-import os
-import shutil
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
-from pathlib import Path
 from typing import Any, Final
 
 import lancedb
@@ -17,7 +13,7 @@ import pyarrow.compute as pc
 
 from recollect.domain.forgetting import StoredVersion
 from recollect.domain.recall.rows import IndexRow, StoredRows, Vectors
-from recollect.errors import IndexUnavailable
+from recollect.errors import IndexUnavailable, IndexUnreachable
 from recollect.failpoints import FailPoints
 from recollect.infra.home_lock import return_free_memory
 from recollect.infra.index.columns import (
@@ -30,16 +26,12 @@ from recollect.infra.index.columns import (
     with_vectors,
     without_vectors,
 )
-from recollect.infra.vault_read import sync
+from recollect.infra.index.places import TablePlace
 
-SUFFIX: Final = ".lance"
 _IDS_AT_ONCE: Final = 500
-_FEWEST_FILES: Final = 96
 _MOST_FILES: Final = 240
 _FILES_BEFORE_RETRY: Final = 32
 _CLEANINGS: Final = 4
-_NEVER_READ_AGAIN: Final = "_transactions"
-"""Only writers in other processes would need it, and there are none."""
 _OLD: Final = timedelta(milliseconds=1)
 """Versions older than this go. Zero would do the same and warn: suppressing warnings is not safe in threads."""
 _CACHES: Final = {"index_cache_size_bytes": 1 << 20, "metadata_cache_size_bytes": 4 << 20}
@@ -47,27 +39,19 @@ _log = logging.getLogger("recollect.index")
 
 
 class OwnerTable:
-    """Blocking, and for one thread at a time. Whatever is acknowledged is on disk; each call is all or nothing,
+    """Blocking, and for one thread at a time. Whatever is acknowledged is stored; each call is all or nothing,
     but for `remove` of very many ids, which can be made again.
-
-    LanceDB never syncs what it writes, so this does.
     """
 
     def __init__(
-        self, folder: Path, name: str, fail_points: FailPoints, compacted: Callable[..., None]
+        self, place: TablePlace, fail_points: FailPoints, compacted: Callable[[BaseException | None], None]
     ) -> None:
-        """`compacted` is told the folder of the table, and the error where it could not be compacted."""
-        self._folder = folder
-        self._name = name
+        """`compacted` is told the error where the table could not be compacted, and None where it was."""
+        self._place = place
         self._fail_points = fail_points
         self._compacted = compacted
-        self._path = folder / f"{name}{SUFFIX}"
-        self._being_made = folder / f"new_{name}{SUFFIX}"
-        self._being_dropped = folder / f"dropped_{name}"
-        # A session of its own: caches go with this object, and never outlive a table that is dropped and made again.
-        self._connection = lancedb.connect(folder, session=lancedb.Session(**_CACHES))
+        self._connection: Any = None
         self._table: Any = None
-        self._synced: set[Path] = set()
         self._compact_above = 0
 
     def load(self, owner: str, dimensions: int) -> StoredRows:
@@ -121,7 +105,7 @@ class OwnerTable:
             return
         new = rows_table(owner, rows, words)
         with self._guarded("written"):
-            if self._open() is None:
+            if self._open_to_write() is None:
                 self._create(without_vectors(new, dimensions))
             else:
                 self._merge(without_vectors(new, dimensions if self._has_vectors() else 0), insert=True)
@@ -135,7 +119,7 @@ class OwnerTable:
         if not np.isfinite(vectors).all():
             raise ValueError("a vector holds what is no number")
         with self._guarded("written"):
-            table = self._open()
+            table = self._open_to_write()
             if table is None:
                 return
             # Whole rows are written: LanceDB updates single columns by reading all of the table.
@@ -156,38 +140,34 @@ class OwnerTable:
     def remove(self, row_ids: Sequence[str]) -> None:
         with self._guarded("written"):
             for chosen in _filters(row_ids):
-                table = self._open()
+                table = self._open_to_write()
                 if table is None:
                     return
                 table.delete(chosen)
                 self._written()
 
     def drop(self) -> None:
-        """Remove it from the disk, old versions and all. What a killed `drop` left is removed by the next."""
+        """Remove it, old versions and all. What a killed `drop` left is removed by the next."""
         with self._guarded("written"):
             self._table = None
-            self._remove_leftovers()
-            if self._path.is_dir():
-                self._path.rename(self._being_dropped)
-                sync(self._folder)
-                self._remove_leftovers()
-            self._compacted(self._path)
+            self._place.remove()
+            self._compacted(None)
 
     def compact(self) -> None:
         """Leave one version, with nothing of what was removed or replaced."""
         with self._guarded("compacted"):
-            self._remove_leftovers()
-            table = self._open()
+            table = self._open_to_write()
+            self._place.remove_leftovers()
             if table is None:
                 return
             try:
                 self._optimize()
-                if any(self._files_in("_deletions")):
+                if self._place.files_in("_deletions"):
                     # LanceDB keeps removed rows in a file until they are a tenth of it.
                     table.add(table.search().to_batches(), mode="overwrite", on_bad_vectors="null")
                     self._optimize()
             except BaseException as error:
-                self._compacted(self._path, error)
+                self._compacted(error)
                 raise
 
     @contextmanager
@@ -204,47 +184,37 @@ class OwnerTable:
         except BaseException as error:  # A panic of LanceDB's is no Exception.
             self._table = None
             _log.warning("a table of the index cannot be %s: %s", verb, error)
+            if self._place.is_unreachable(error):
+                raise IndexUnreachable(f"the index cannot be {verb}: S3 does not answer") from error
             raise IndexUnavailable(f"the index cannot be {verb}; the log says why") from error
 
     def _open(self) -> Any:
-        if self._table is None and self._path.is_dir():
-            table = self._connection.open_table(self._name)
-            if table.version < self._last_known_version():
+        if self._table is None and (name := self._place.current()) is not None:
+            table = self._connected().open_table(name)
+            if table.version < self._place.last_known_version():
                 raise RuntimeError("the newest version of the table is missing")
-            self._synced = set(self._all_files())
+            self._place.opened()
             self._table = table
         return self._table
 
-    def _last_known_version(self) -> int:
-        """LanceDB notes it beside the versions, and otherwise takes the newest that it finds for the newest there is."""
-        try:
-            return int(
-                json.loads((self._path / "_versions" / "latest_version_hint.json").read_bytes())["version"]
-            )
-        except (FileNotFoundError, KeyError, TypeError, ValueError):
-            return 0  # No more than a hint: it is not synced, and may be torn.
+    def _open_to_write(self) -> Any:
+        if self._open() is not None and not self._place.is_ours():
+            self._recreate()
+        return self._table
+
+    def _connected(self) -> Any:
+        """A session of its own: caches go with this object, and never outlive a table that is dropped and made again."""
+        if self._connection is None:
+            self._connection = self._place.connect(lancedb.Session(**_CACHES))
+        return self._connection
 
     def _has_vectors(self) -> bool:
         return {VECTOR, VECTOR_DIGEST} <= set(self._table.schema.names)
 
-    def _remove_leftovers(self) -> None:
-        """Of a `put` or `drop` that was killed half-way."""
-        for leftover in (self._being_made, self._being_dropped):
-            if leftover.exists():
-                shutil.rmtree(leftover)
-                sync(self._folder)
-
     def _create(self, rows: pa.Table) -> None:
-        """Made under another name and renamed: a table that has its name is whole."""
-        self._remove_leftovers()
-        self._connection.create_table(self._being_made.stem, rows, on_bad_vectors="null")
-        _sync({path for path in self._being_made.rglob("*") if path.is_file()})
-        sync(self._being_made)
-        if self._path.is_dir():
-            self._path.rename(self._being_dropped)
-        self._being_made.rename(self._path)
-        sync(self._folder)
-        self._remove_leftovers()
+        name = self._place.begin()
+        self._connected().create_table(name, rows, on_bad_vectors="null")
+        self._place.put_in_place(name)
         self._open()
 
     def _merge(self, rows: pa.Table, *, insert: bool) -> None:
@@ -255,13 +225,13 @@ class OwnerTable:
         merge.execute(rows.select(self._table.schema.names), on_bad_vectors="null")
 
     def _written(self) -> None:
-        files = self._sync_new_files()
+        files, fewest = self._place.settle(), self._place.fewest_files
         self._fail_points.reach("index.written")
-        if files > max(_FEWEST_FILES, self._compact_above) and files > most_files(self._table.count_rows()):
+        if files > max(fewest, self._compact_above) and files > most_files(fewest, self._table.count_rows()):
             try:
                 self._optimize()
             except BaseException as error:  # noqa: BLE001 - the write is done; this is counted, and tried again
-                self._compacted(self._path, error)
+                self._compacted(error)
                 self._table = None
                 self._compact_above = files + _FILES_BEFORE_RETRY
 
@@ -270,63 +240,48 @@ class OwnerTable:
         # This process is the only one, and its calls come one by one: a file that no version names is a killed write's.
         for _ in range(_CLEANINGS):
             self._table.optimize(cleanup_older_than=_OLD, delete_unverified=True)
-            if not self._old_versions():
+            if len(self._place.files_in("_versions", ".manifest")) == 1:
                 break  # A version that is no older than _OLD has to wait for the next round.
         else:
             self._recreate()
-        self._sync_new_files()
+        self._place.settle()
         self._fail_points.reach("index.compacted")
         self._compact_above = 0
-        self._compacted(self._path)
+        self._compacted(None)
         return_free_memory()
 
     def _recreate(self) -> None:
-        """Put a copy in the table's place: after the clock was set back, old versions are dated in the future, and LanceDB
-        keeps them. A kill in between leaves no table, and the rows are put again.
+        """Put a copy in the table's place: where another process made it; and after the clock was set back, when old
+        versions are dated in the future, and LanceDB keeps them. In a folder, a kill in between leaves no table, and the
+        rows are put again.
         """
         rows = self._table.to_arrow()
-        self._table = None
-        self._connection = lancedb.connect(self._folder, session=lancedb.Session(**_CACHES))
+        self._table = self._connection = None
         self._create(rows)
 
-    def _sync_new_files(self) -> int:
-        files = set(self._all_files())
-        new = {path for path in files - self._synced if path.parent.name != _NEVER_READ_AGAIN}
-        _sync(new)
-        if {path.parent for path in new} - {path.parent for path in self._synced}:
-            sync(self._path)
-        self._synced = files
-        return len(files)
 
-    def _all_files(self) -> Iterator[Path]:
-        for folder, _, names in os.walk(self._path):
-            yield from (Path(folder, name) for name in names)
-
-    def _old_versions(self) -> list[Path]:
-        return sorted(self._files_in("_versions", ".manifest"))[1:]
-
-    def _files_in(self, folder: str, suffix: str = "") -> list[Path]:
-        path = self._path / folder
-        return [file for file in path.iterdir() if file.name.endswith(suffix)] if path.is_dir() else []
-
-
-def versions_of(path: Path) -> list[StoredVersion]:
+def versions_of(generation: str, place: TablePlace) -> list[StoredVersion]:
     """Every version of a table. Raises IndexUnavailable where one cannot be read."""
     try:
-        table: Any = lancedb.connect(path.parent).open_table(path.stem)
-        return [_version(path, table, each["version"]) for each in table.list_versions()]
+        found: list[StoredVersion] = []
+        for name in place.names():
+            table: Any = place.connect(None).open_table(name)
+            found += [_version(generation, table, each["version"]) for each in table.list_versions()]
+        return found
     except BaseException as error:  # A panic of LanceDB's is no Exception.
         _log.warning("a version of a table of the index cannot be read: %s", error)
+        if place.is_unreachable(error):
+            raise IndexUnreachable("the index cannot be read: S3 does not answer") from error
         raise IndexUnavailable("an old version of the index cannot be read; the log says why") from error
 
 
-def _version(path: Path, table: Any, number: int) -> StoredVersion:
+def _version(generation: str, table: Any, number: int) -> StoredVersion:
     table.checkout(number)
     read = table.search().select(["row_id", "owner", "sources"]).to_arrow()
     owners = read["owner"].to_pylist()
     rows = zip(read["row_id"].to_pylist(), read["sources"].to_pylist(), strict=True)
     return StoredVersion(
-        path.parent.name,
+        generation,
         owners[0] if owners else "",
         tuple((row_id, tuple(sources or ())) for row_id, sources in rows),
     )
@@ -348,12 +303,12 @@ def _refuse_strange_rows(read: pa.Table, owner: str) -> None:
         raise IndexUnavailable("rows in an owner's index are not its owner's")
 
 
-def most_files(rows: int) -> int:
+def most_files(fewest: int, rows: int) -> int:
     """How many files a table may have before it is compacted.
 
     Compaction writes all of the table, so a large one is compacted more rarely.
     """
-    return min(_FEWEST_FILES + rows // 125, _MOST_FILES)
+    return min(fewest + rows // 125, _MOST_FILES)
 
 
 def _filters(values: Sequence[str], column: str = "row_id") -> list[str]:
@@ -363,8 +318,3 @@ def _filters(values: Sequence[str], column: str = "row_id") -> list[str]:
         f"{column} IN ({', '.join(quoted[start : start + _IDS_AT_ONCE])})"
         for start in range(0, len(quoted), _IDS_AT_ONCE)
     ]
-
-
-def _sync(files: set[Path]) -> None:
-    for path in [*files, *{path.parent for path in files}]:
-        sync(path)

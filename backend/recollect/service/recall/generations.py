@@ -30,6 +30,7 @@ class Generations:
 
     async def open(self) -> tuple[Generation, Generation | None, bool]:
         """The live generation. Where none can be used: a new one, empty, and the one in whose place it is, if any."""
+        await self._store.open()
         live, old = await self._store.live(), None
         can_be_used = live is not None and live.format == FORMAT and await self._ledger.knows(live.name)
         if live is None or not can_be_used:

@@ -1,0 +1,215 @@
+"""The index in S3, for a home that one server after another leads.
+
+Whoever leads writes tables of its own: `<generation>/<owner>/<term>-<number>.lance`. What a former leader, which does
+not know yet that it is one, still writes goes into tables that nobody reads any more.
+"""
+
+import itertools
+import json
+import logging
+import re
+import time
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+from recollect.errors import StorageUnavailable
+from recollect.infra.index.places import LIVE, table_names
+from recollect.infra.s3_objects import Changed, S3Objects, s3_options
+
+if TYPE_CHECKING:
+    import lancedb
+
+_SUFFIX = ".lance"
+_DOWN_SECONDS = 3.0
+"""For so long nothing is asked of an S3 that just did not answer: whoever waits is told at once."""
+_SIZE_SECONDS = 60.0
+_OPTIONS = {
+    "timeout": "10s",
+    "connect_timeout": "3s",
+    "client_max_retries": "2",
+    "client_retry_timeout": "15",
+}
+_TAKEN = "another server has taken the index"
+_is_of_s3 = re.compile(r'S3 error|store: "S3"|necessary privileges|HTTP error|status code: [345]').search
+"""What the libraries below LanceDB say if S3 did not answer, or refused. An object that is missing reads otherwise."""
+_log = logging.getLogger("recollect.index")
+
+
+class IndexBucket:
+    """Below one prefix. `live.json` names the term of the process that leads, beside the live generation."""
+
+    def __init__(self, url: str) -> None:
+        self.objects = S3Objects(url)
+        self.url = url
+        self.term = ""
+        self.made: dict[tuple[str, str], str | None] = {}
+        """By generation and owner, the table that was made last since `open`; None where it was dropped. Nothing of an
+        earlier term counts there any more."""
+        self.numbers = itertools.count(1)
+        self._live_etag: str | None = None
+        self._down_until = 0.0
+        self._size, self._size_until = (0, 0), 0.0
+
+    def open(self) -> None:
+        found = self.objects.get(LIVE)
+        there = _object(found.content if found is not None else b"{}") or {}
+        last = there.get("term")
+        # In seconds since 1970, so that it grows even if the file was lost.
+        term = max(int(time.time()), 1 + int(last) if isinstance(last, str) and last.isdigit() else 0)
+        self.term = f"{term:011d}"
+        self.made.clear()
+        self._live_etag = None if found is None else found.etag
+        self.replace_live({name: value for name, value in there.items() if name != "term"})
+
+    def refuse_while_down(self) -> None:
+        if time.monotonic() < self._down_until:
+            raise StorageUnavailable("S3 does not answer")
+
+    def went_down(self, error: BaseException) -> None:
+        self._down_until = time.monotonic() + _DOWN_SECONDS
+
+    def read(self, path: str) -> bytes | None:
+        found = self.objects.get(path)
+        return None if found is None else found.content
+
+    def replace(self, path: str, content: bytes) -> None:
+        self._refuse_if_taken()
+        self.objects.replace(path, content)
+
+    def replace_live(self, content: dict[str, Any]) -> None:
+        new = json.dumps(content | {"term": self.term}).encode()
+        try:
+            self._live_etag = self.objects.put(LIVE, new, self._live_etag)
+        except Changed as error:
+            there = self.objects.get(LIVE)  # Ours, whose answer was lost; or somebody deleted it.
+            if there is not None and there.content != new:
+                raise StorageUnavailable(_TAKEN) from error
+            self._live_etag = self.objects.put(LIVE, new, None) if there is None else there.etag
+
+    def remove(self, path: str) -> None:
+        self._refuse_if_taken()
+        self.objects.delete([path])
+
+    def remove_all(self, folder: str) -> None:
+        self._refuse_if_taken()
+        self.objects.delete([each.path for each in self.objects.list(folder)])
+
+    def _refuse_if_taken(self) -> None:
+        live = self.read(LIVE)
+        if live is not None and ((_object(live) or {}).get("term") or self.term) != self.term:
+            raise StorageUnavailable(_TAKEN)
+
+    def folders(self) -> list[str]:
+        return self.objects.folders()
+
+    def size(self) -> tuple[int, int]:
+        """As it was a minute ago, at most; the last that is known while S3 does not answer."""
+        if time.monotonic() >= self._size_until:
+            try:
+                self.refuse_while_down()
+                sizes = [each.size for each in self.objects.list()]
+            except StorageUnavailable:
+                return self._size
+            self._size, self._size_until = (len(sizes), sum(sizes)), time.monotonic() + _SIZE_SECONDS
+        return self._size
+
+    def tables(self, generation: str) -> list[str]:
+        names = table_names(self.objects.folders(generation))
+        return [name for name in names if self.made.get((generation, name), name) is not None]
+
+    def all_tables(self) -> list[tuple[str, str]]:
+        parts = (each.path.split("/") for each in self.objects.list())
+        return sorted({(part[0], part[1]) for part in parts if len(part) > 3})
+
+    def table(self, generation: str, name: str) -> "TablePrefix":
+        return TablePrefix(self, generation, name)
+
+
+class TablePrefix:
+    """A table is there as soon as it has a manifest, which LanceDB writes last, and only where none of that number is."""
+
+    fewest_files = 32
+
+    def __init__(self, bucket: IndexBucket, generation: str, name: str) -> None:
+        self._bucket, self._key = bucket, (generation, name)
+        self._prefix = f"{generation}/{name}"
+        self._current: str | None = None
+
+    def connect(self, session: Any) -> "lancedb.DBConnection":
+        import lancedb
+
+        options = _OPTIONS | s3_options()
+        return lancedb.connect(f"{self._bucket.url}/{self._prefix}", storage_options=options, session=session)
+
+    def current(self) -> str | None:
+        self._current = max(filter(self._counts, _tables(self._paths())), default=None)
+        return self._current
+
+    def is_ours(self) -> bool:
+        return self._current is not None and self._current.startswith(self._bucket.term)
+
+    def last_known_version(self) -> int:
+        return 0
+
+    def begin(self) -> str:
+        return f"{self._bucket.term}-{next(self._bucket.numbers):06d}"
+
+    def put_in_place(self, name: str) -> None:
+        self._current = name
+        self._bucket.made[self._key] = name
+        self.remove_leftovers()
+
+    def settle(self) -> int:
+        return sum(1 for _ in self._bucket.objects.list(f"{self._prefix}/{self._current}{_SUFFIX}"))
+
+    def opened(self) -> None: ...
+
+    def files_in(self, folder: str, suffix: str = "") -> list[str]:
+        begin = f"{self._prefix}/{self._current}{_SUFFIX}/{folder}"
+        paths = (each.path for each in self._bucket.objects.list(begin))
+        return [path.rpartition("/")[2] for path in paths if path.endswith(suffix)]
+
+    def remove(self) -> None:
+        self._current = None
+        self._bucket.made[self._key] = None
+        self.remove_leftovers()
+
+    def remove_leftovers(self) -> None:
+        kept = f"{self._prefix}/{self._current}{_SUFFIX}/"
+        _delete(self._bucket.objects, [path for path in self._paths() if not path.startswith(kept)])
+
+    def names(self) -> list[str]:
+        """Here alone a former leader's tables are found that nobody reads any more: they go."""
+        if self.current() is None or self.is_ours():
+            self.remove_leftovers()
+        return _tables(self._paths())
+
+    def is_unreachable(self, error: BaseException) -> bool:
+        return isinstance(error, StorageUnavailable) or _is_of_s3(str(error)) is not None
+
+    def _counts(self, name: str) -> bool:
+        return self._bucket.made.get(self._key, name) == name
+
+    def _paths(self) -> list[str]:
+        return [each.path for each in self._bucket.objects.list(self._prefix)]
+
+
+def _delete(objects: S3Objects, paths: list[str]) -> None:
+    """Manifests last, so that no older version is taken for the newest one in between."""
+    manifests = [path for path in paths if path.endswith(".manifest")]
+    objects.delete([path for path in paths if not path.endswith(".manifest")])
+    objects.delete(manifests)
+
+
+def _tables(paths: Iterable[str]) -> list[str]:
+    """Those that have a manifest."""
+    found = {path.split("/")[2] for path in paths if path.endswith(".manifest")}
+    return sorted(name.removesuffix(_SUFFIX) for name in found)
+
+
+def _object(content: bytes) -> dict[str, Any] | None:
+    try:
+        found = json.loads(content)
+    except ValueError:
+        return None
+    return found if isinstance(found, dict) else None
