@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from functools import cached_property, partial
 from typing import Self
 
@@ -26,7 +26,7 @@ from recollect.domain.job import (
 )
 from recollect.domain.model import ThreadRef
 from recollect.domain.strategy import STRATEGY
-from recollect.errors import HomeUnusable, StorageUnavailable
+from recollect.errors import HomeUnusable, IndexUnavailable, StorageUnavailable
 from recollect.infra.job_engine import Handler
 from recollect.infra.journal.forgotten_proof import SqlForgottenProof
 from recollect.infra.journal.identity import home_id
@@ -281,7 +281,8 @@ class App(Assembly):
 
     async def warm_up(self) -> None:
         """Load what takes a second to load, so that the first message is found as soon as any other."""
-        await self.index.load(self.search.indexer.live.name, "")
+        with suppress(IndexUnavailable):  # Health says it.
+            await self.index.load(self.search.indexer.live.name, "")
 
     async def _refuse_orphaned_vault(self) -> None:
         """A vault whose journal is gone must not be written over: threads would begin again with the same names."""

@@ -6,13 +6,16 @@ Tests look behind a server, and copy a home, by way of these functions.
 import itertools
 import shutil
 import sqlite3
+from collections import defaultdict
 from pathlib import Path
 from typing import Any
 
 import psycopg
 import pytest
 
-from recollect.infra.s3_objects import Changed, S3Objects
+from recollect.infra.index.bucket import IndexBucket
+from recollect.infra.index.places import IndexFolder, Place
+from recollect.infra.s3_objects import INDEX, Changed, S3Objects
 from tests import buckets
 from tests.files_under import files_under
 from tests.postgres import OWNER, cluster_of_session
@@ -115,6 +118,13 @@ class Homes:
         """All bytes that a home holds, by file, or by what stands for one."""
         return files_under(home)
 
+    def index(self, folder: Path) -> Place:
+        """An index of its own for this folder; again for the same one, what another process finds there."""
+        return IndexFolder(folder)
+
+    def remove_index(self, folder: Path) -> None:
+        shutil.rmtree(folder)
+
     def copy(self, home: Path, target: Path) -> Path:
         """Of a home that nobody has open."""
         return shutil.copytree(home, target)
@@ -126,6 +136,7 @@ class ClusterHomes(Homes):
     def __init__(self) -> None:
         self._known: dict[Path, tuple[str, str]] = {}
         """By home its database and its prefix."""
+        self._indexes: defaultdict[Path, str] = defaultdict(lambda: f"{buckets.new_url()}/{INDEX}")
 
     def settings(self, home: Path) -> dict[str, str]:
         database, files = self._places(home)
@@ -146,6 +157,13 @@ class ClusterHomes(Homes):
         tables = "SELECT tablename FROM pg_tables WHERE schemaname = current_schema()"
         rows = {Path("postgres:", name): self._bytes_of(home, name) for (name,) in self.rows(home, tables)}
         return files_under(home) | objects | rows
+
+    def index(self, folder: Path) -> Place:
+        return IndexBucket(self._indexes[folder])
+
+    def remove_index(self, folder: Path) -> None:
+        objects = S3Objects(self._indexes[folder])
+        objects.delete([each.path for each in objects.list()])
 
     def copy(self, home: Path, target: Path) -> Path:
         self._known[target] = self._new_database(f"TEMPLATE {self._places(home)[0]}"), buckets.new_url()

@@ -1,10 +1,8 @@
 """An indexer, a reindexer and a search on a real journal, vault and index, for tests."""
 
 import asyncio
-import shutil
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 from recollect.domain.access import Caller
@@ -14,6 +12,7 @@ from recollect.domain.recall.hits import Selection
 from recollect.domain.recall.rows import Generation, IndexRow, StoredRows, Vectors
 from recollect.errors import IndexUnavailable, TextRefused
 from recollect.failpoints import FailPoints
+from recollect.infra.index.places import Place
 from recollect.infra.index.store import LanceIndex
 from recollect.infra.journal.index import SqlIndexLedger
 from recollect.service.coordination import OwnerLocks
@@ -25,6 +24,7 @@ from recollect.service.recall.reindex import Reindexer
 from recollect.service.recall.search import Found, Recall, Search
 from recollect.service.recall.verify import IndexVerifier
 from recollect.service.recall.words import WordIndexer
+from tests import deployment
 from tests.contract.journals import Journal
 from tests.fakes import START, FakeEmbedder
 from tests.persons_vault import PersonsVault
@@ -47,8 +47,8 @@ class Picky(FakeEmbedder):
 class Fragile(LanceIndex):
     """An index in which single owners' rows are damaged, cannot be written, or wait to be written."""
 
-    def __init__(self, folder: Path) -> None:
-        super().__init__(folder)
+    def __init__(self, place: Place) -> None:
+        super().__init__(place)
         self.compacted: list[tuple[str, str]] = []
         self.damaged: set[str] = set()
         self.read_only: set[str] = set()
@@ -102,7 +102,7 @@ class House:
     def __init__(self, journal: Journal, vault: PersonsVault, embedder: FakeEmbedder | None = None) -> None:
         self.journal, self.notes, self.vault = journal, journal.notes, vault
         self.folder = vault.root.with_name("index")
-        self.store = Fragile(self.folder)
+        self.store = Fragile(deployment.HOMES.index(self.folder))
         self.ledger = SqlIndexLedger(journal.database)
         self.embedder: FakeEmbedder | None = embedder or FakeEmbedder()
         self.problems: list[str] = []
@@ -218,7 +218,7 @@ class House:
 
     def delete_index(self) -> None:
         """As somebody does who removes the folder of the index."""
-        shutil.rmtree(self.folder)
+        deployment.HOMES.remove_index(self.folder)
 
     async def whole(self) -> bool:
         """All that the journal holds is indexed and embedded, and nothing else is."""

@@ -10,6 +10,7 @@ import logging
 import re
 import time
 from collections.abc import Iterable
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from recollect.errors import StorageUnavailable
@@ -62,7 +63,7 @@ class IndexBucket:
         self.replace_live({name: value for name, value in there.items() if name != "term"})
 
     def refuse_while_down(self) -> None:
-        if time.monotonic() < self._down_until:
+        if not self.term or time.monotonic() < self._down_until:
             raise StorageUnavailable("S3 does not answer")
 
     def went_down(self, error: BaseException) -> None:
@@ -105,12 +106,10 @@ class IndexBucket:
     def size(self) -> tuple[int, int]:
         """As it was a minute ago, at most; the last that is known while S3 does not answer."""
         if time.monotonic() >= self._size_until:
-            try:
-                self.refuse_while_down()
+            with suppress(StorageUnavailable):
                 sizes = [each.size for each in self.objects.list()]
-            except StorageUnavailable:
-                return self._size
-            self._size, self._size_until = (len(sizes), sum(sizes)), time.monotonic() + _SIZE_SECONDS
+                self._size = len(sizes), sum(sizes)
+            self._size_until = time.monotonic() + _SIZE_SECONDS
         return self._size
 
     def tables(self, generation: str) -> list[str]:

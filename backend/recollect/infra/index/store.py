@@ -70,7 +70,7 @@ def _tell_of_failure(done: "asyncio.Future[T]") -> None:
 
 
 _OPEN_TABLES = 64
-_GENERATIONS = "generations"
+_GENERATIONS, _SIZE = "generations", "size"
 
 
 def table_name(owner: str) -> str:
@@ -107,8 +107,12 @@ class LanceIndex:
 
     async def open(self) -> None:
         """Before anything else is asked, and at every start: what a former process still writes counts no more."""
-        await self._on_files(self._place.open)
+        await self._lanes.run(_GENERATIONS, partial(self._told, self._place.open))
         self._forget_tables(lambda key: True)
+
+    async def reach(self) -> None:
+        """Raises IndexUnreachable where S3 does not answer, or did not when this was opened."""
+        await self._on_files(lambda: self._place.read(LIVE))
 
     async def live(self) -> Generation | None:
         """None where none is live or what is there is damaged; the log says which."""
@@ -249,7 +253,7 @@ class LanceIndex:
 
     async def size(self) -> tuple[int, int]:
         """Files and bytes, of all generations together."""
-        return await self._on_files(self._place.size)
+        return await self._lanes.run(_SIZE, partial(self._told, self._place.size))
 
     async def all_versions(self) -> list[StoredVersion]:
         """Every version of every table: ids alone, without texts. Raises IndexUnavailable where one cannot be read."""
@@ -287,6 +291,9 @@ class LanceIndex:
             self._place.refuse_while_down()
         except StorageUnavailable as error:
             raise IndexUnreachable(f"the index cannot be used: {error.message}") from error
+        return self._told(work)
+
+    def _told(self, work: Callable[[], T]) -> T:
         try:
             return work()
         except StorageUnavailable as error:

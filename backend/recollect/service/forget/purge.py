@@ -27,7 +27,7 @@ from recollect.domain.paths import (
 )
 from recollect.domain.recall.rows import TURN, IndexRow
 from recollect.domain.strategy import ClosedCell, Tuning, skills_job
-from recollect.errors import IndexUnavailable
+from recollect.errors import IndexUnavailable, IndexUnreachable
 from recollect.failpoints import FailPoints
 from recollect.infra.journal.cells import SqlCellTexts
 from recollect.infra.journal.entries import SqlEntryStore
@@ -108,6 +108,8 @@ class IndexForgetter:
             for generation in self.indexer.generations.in_use():
                 try:
                     stored = await words.store.load(generation, owner)
+                except IndexUnreachable:
+                    raise
                 except IndexUnavailable:
                     await self._start_over(generation, owner)
                     continue

@@ -3,10 +3,9 @@
 import asyncio
 import logging
 from collections import OrderedDict, defaultdict
-from collections.abc import Awaitable, Callable, Collection, Sequence
-from dataclasses import dataclass, field, replace
-
-import numpy as np
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Sequence
+from contextlib import suppress
+from dataclasses import replace
 
 from recollect.domain.entries.entry import is_agents
 from recollect.domain.model import ThreadRef
@@ -19,77 +18,25 @@ from recollect.domain.recall.rows import (
     Vectors,
     came_from,
     entry_row,
-    meaning_of,
     turn_row,
     turn_row_id,
-    words_of,
 )
-from recollect.errors import IndexUnavailable
+from recollect.errors import IndexUnavailable, IndexUnreachable
 from recollect.infra.index.store import LanceIndex
 from recollect.infra.journal.entries import SqlEntryStore
 from recollect.infra.journal.files import SqlTranscriptStore
 from recollect.infra.journal.index import SqlIndexLedger
 from recollect.service.coordination import OwnerLocks
+from recollect.service.recall.owner_corpus import OwnerCorpus
 
 _EMPTY_SHARE, _FEWEST_EMPTY = 1 / 3, 256
 """A corpus of which so much is empty, and so many places, is reloaded."""
 _GROWTH = 1.1
 """By how much a corpus grows before its memory is measured again: measuring looks at all of it."""
-_FEW_ROWS, _FEW_CHARACTERS = 64, 20_000
-"""Up to so many rows, and characters in them, are added on the event loop; more are added in a thread."""
+_STOPGAP_SECONDS = 10.0
+_UNREAD = ""
+"""No generation of the index: to the ledger nothing is indexed there, so all is read from the journal."""
 _log = logging.getLogger("recollect.index")
-
-
-@dataclass(slots=True)
-class OwnerCorpus:
-    """What can be searched of one owner. Rows that are not in the index yet are found all the same."""
-
-    owner: str
-    space: str
-    user_id: str
-    corpus: Corpus = field(default_factory=Corpus)
-    unindexed: set[str] = field(default_factory=set)
-    """Ids of the rows that came from the journal."""
-    measured_bytes: int = 0
-    measured_rows: int = 0
-    changing: asyncio.Lock = field(default_factory=asyncio.Lock)
-    """Held while the corpus changes."""
-    catching_up: asyncio.Lock = field(default_factory=asyncio.Lock)
-
-    def holds(self, row: IndexRow) -> bool:
-        place = self.corpus.places.get(row.row_id)
-        return place is not None and self.corpus.rows[place] == row
-
-    async def put(
-        self, rows: Sequence[IndexRow], words: Sequence[str] | None = None, gone: Collection[str] = ()
-    ) -> bool:
-        """Add or replace rows, after those of the ids in `gone` were removed. Returns whether anything changed.
-
-        A row that is replaced by one of the same meaning hands its vector on.
-        """
-        are_few = len(rows) <= _FEW_ROWS and sum(len(row.text) for row in rows) <= _FEW_CHARACTERS
-        async with self.changing:
-            if are_few:
-                return self._put(rows, words, set(gone))
-            return await asyncio.to_thread(self._put, rows, words, set(gone))
-
-    def _put(self, rows: Sequence[IndexRow], words: Sequence[str] | None, gone: set[str]) -> bool:
-        corpus = self.corpus
-        fresh = [place for place, row in enumerate(rows) if not self.holds(row) or row.row_id in gone]
-        if not fresh and corpus.places.keys().isdisjoint(gone):
-            return False
-        put = [rows[place] for place in fresh]
-        kept = {
-            row.row_id: vector.copy()
-            for row in put
-            if row.row_id not in gone
-            and (vector := corpus.vector_of(row.row_id)) is not None
-            and meaning_of(corpus.rows[corpus.places[row.row_id]]) == meaning_of(row)
-        }
-        corpus.extend(put, [words_of(rows[n]) if words is None else words[n] for n in fresh], gone)
-        if kept:
-            corpus.set_vectors(list(kept), np.stack(list(kept.values())))
-        return True
 
 
 class CorpusCache:
@@ -269,9 +216,19 @@ class CorpusCache:
         if corpus.empty_share < _EMPTY_SHARE or corpus.empty_places < _FEWEST_EMPTY:
             return
         if loaded.owner not in self._reloading:
-            task = asyncio.create_task(self._reload(loaded))
-            self._reloading[loaded.owner] = task
-            task.add_done_callback(lambda done: self._reloaded(loaded.owner, done))
+            self._begin(self._reload(loaded), loaded.owner)
+
+    def _begin(self, reload: Coroutine[None, None, None], owner: str) -> None:
+        task = self._reloading[owner] = asyncio.create_task(reload)
+        task.add_done_callback(lambda done: self._reloaded(owner, done))
+
+    async def _reload_when_reachable(self, loaded: OwnerCorpus) -> None:
+        while loaded.is_stopgap and self._loaded.get(loaded.owner) is loaded:
+            await asyncio.sleep(_STOPGAP_SECONDS)
+            with suppress(IndexUnreachable):
+                await self._store.reach()
+                await self._reload(loaded)
+                return
 
     async def _reload(self, loaded: OwnerCorpus) -> None:
         async with self._locks.of(loaded.owner):
@@ -282,7 +239,8 @@ class CorpusCache:
                     self._keep(read)
 
     def _reloaded(self, owner: str, task: asyncio.Task[None]) -> None:
-        self._reloading.pop(owner, None)
+        if self._reloading.get(owner) is task:
+            del self._reloading[owner]
         if not task.cancelled() and (error := task.exception()) is not None:
             _log.error("an owner's rows could not be reloaded; those in memory stay", exc_info=error)
 
@@ -313,14 +271,19 @@ class CorpusCache:
         return sum(loaded.measured_bytes for loaded in self._loaded.values())
 
     async def _load(self, generation: str, owner: str, space: str, user_id: str) -> OwnerCorpus:
-        stored = await self._stored(generation, owner, space, user_id)
         loaded = OwnerCorpus(owner, space, user_id)
+        try:
+            stored = await self._stored(generation, owner, space, user_id)
+        except IndexUnreachable as error:
+            _log.warning("%s; search reads the journal meanwhile", error.message)
+            generation, stored, loaded.is_stopgap = _UNREAD, StoredRows(), True
         loaded.corpus.asking = await self._entries.asking(space, user_id)
         await asyncio.to_thread(loaded.corpus.extend, stored.rows, stored.words)
         await asyncio.to_thread(loaded.corpus.take_all_vectors, stored.vectors, stored.has_vector)
         await self._add_unindexed_entries(generation, loaded)
         threads = await self._ledger.owner_progress(generation, space, user_id)
-        for agent in sorted({agent_folder(space, progress.thread.agent_id) for progress in threads}):
+        agents = {agent_folder(space, progress.thread.agent_id) for progress in threads}
+        for agent in sorted(agents if generation != _UNREAD else ()):
             await self._add_cases(generation, agent, loaded)
         for progress in threads:
             await self._add_unindexed(progress, loaded)
@@ -349,6 +312,9 @@ class CorpusCache:
         """What an agent learned from the owner's own threads."""
         try:
             stored = await self._store.load(generation, agent)
+        except IndexUnreachable:
+            loaded.is_stopgap = True
+            return
         except IndexUnavailable as error:
             _log.error("an agent's index is damaged and is rebuilt: %s", error.message)
             self._on_damage(agent, loaded.space, "")
@@ -367,6 +333,8 @@ class CorpusCache:
             problem = stored.lacks(await self._ledger.expected(generation, owner, space, user_id))
             if problem is None:
                 return stored
+        except IndexUnreachable:
+            raise
         except IndexUnavailable as error:
             problem = error.message
         # One that was replaced may have lost its files: that is no damage.
@@ -388,6 +356,8 @@ class CorpusCache:
         self._loaded[loaded.owner] = loaded
         self._ahead.pop(loaded.owner, None)
         self._measure(loaded)
+        if loaded.is_stopgap:
+            self._begin(self._reload_when_reachable(loaded), loaded.owner)
 
     def _measure(self, loaded: OwnerCorpus) -> None:
         loaded.measured_bytes, loaded.measured_rows = loaded.corpus.bytes_used, len(loaded.corpus)

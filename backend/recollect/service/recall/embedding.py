@@ -22,7 +22,13 @@ from recollect.domain.recall.rows import (
     meaning_of,
     turn_row,
 )
-from recollect.errors import EmbedderUnavailable, IndexUnavailable, TextRefused, UnknownModel
+from recollect.errors import (
+    EmbedderUnavailable,
+    IndexUnavailable,
+    IndexUnreachable,
+    TextRefused,
+    UnknownModel,
+)
 from recollect.infra.embedders.port import Embedder
 from recollect.service.recall.words import WordIndexer
 
@@ -280,6 +286,8 @@ class MeaningIndexer:
         if self._kept[0] != owner:
             try:
                 stored = await self.words.store.load(source.name, owner)
+            except IndexUnreachable:
+                raise
             except IndexUnavailable:
                 stored = StoredRows()  # The reason for the new generation, perhaps. All is embedded again.
             self._kept = (

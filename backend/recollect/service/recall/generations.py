@@ -1,11 +1,14 @@
 """Generations of the index: which one is live, and damage that is found at start."""
 
 from recollect.domain.recall.rows import FORMAT, Generation
-from recollect.errors import IndexUnavailable
+from recollect.errors import IndexUnavailable, IndexUnreachable
 from recollect.infra.index.store import LanceIndex
 from recollect.infra.journal.index import SqlIndexLedger
 from recollect.service.recall.embedding import MeaningIndexer
 from recollect.service.recall.words import WordIndexer
+
+NOT_OPEN = Generation("", FORMAT)
+"""In the place of a live generation that could not be reached yet. The ledger knows nothing of it."""
 
 
 async def new_generation(store: LanceIndex, ledger: SqlIndexLedger, above: Generation | None) -> Generation:
@@ -87,8 +90,26 @@ class IndexInspector:
         for owner in list(self.waiting)[:_AT_ONCE]:
             space, user_id = self.waiting.pop(owner)
             async with self._words.locks.of(owner):
-                if (problem := await self._problem(owner, space, user_id)) is not None:
+                try:
+                    problem = await self._problem(owner, space, user_id)
+                except IndexUnreachable:
+                    self.waiting[owner] = (space, user_id)
+                    raise
+                if problem is not None:
                     await self._words.corpus_cache.found_damaged(owner, space, user_id, problem)
+
+    async def suspected(self, generation: str, owner: str) -> tuple[str, str] | None:
+        """The space and user of an owner whose rows could not be written, if they cannot be read either."""
+        damaged = None
+        try:
+            await self._words.store.load(generation, owner)
+        except IndexUnreachable:
+            return None  # What is in memory stays: the journal has the rest.
+        except IndexUnavailable:
+            damaged = (await self._words.ledger.owners(generation)).get(owner, ("", ""))
+        # What is in memory cannot be kept up: whoever searches reads the rest from the journal.
+        self._words.corpus_cache.drop(owner)
+        return damaged
 
     async def _problem(self, owner: str, space: str, user_id: str) -> str | None:
         # An owner that was found damaged meanwhile has nothing to lose: nothing is expected of the index.
@@ -97,6 +118,8 @@ class IndexInspector:
             return None
         try:
             found = await self._words.store.count(self._generation, owner)
+        except IndexUnreachable:
+            raise
         except IndexUnavailable as error:
             return error.message
         return f"it holds {found} rows, fewer than the {wanted} it should" if found < wanted else None

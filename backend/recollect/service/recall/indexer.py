@@ -2,19 +2,24 @@
 
 import asyncio
 import logging
-from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
 from functools import partial
 
 from recollect.domain.model import ThreadRef
-from recollect.domain.recall.passages import NOTE_CHARS
 from recollect.domain.recall.rows import Generation
-from recollect.errors import IndexUnavailable, StorageUnavailable, TooMuchQueued, Unavailable
+from recollect.errors import (
+    IndexUnavailable,
+    IndexUnreachable,
+    StorageUnavailable,
+    TooMuchQueued,
+    Unavailable,
+)
 from recollect.service.coordination import RetryLoop
+from recollect.service.recall.backlog import Backlog
 from recollect.service.recall.embedding import MeaningIndexer, ModelCheck
 from recollect.service.recall.embedding_queue import EmbeddingQueue
-from recollect.service.recall.generations import Generations, IndexInspector
+from recollect.service.recall.generations import NOT_OPEN, Generations, IndexInspector
 from recollect.service.recall.words import User, WordQueue, unread_in_words
 
 _log = logging.getLogger("recollect.index")
@@ -44,15 +49,10 @@ class Indexer:
         """Owners, with their space and user, whose rows are dropped and put again."""
         self._note_owners: dict[str, bool] = {}
         """Whether notes are to be indexed, or entries alone, which are found in the journal meanwhile."""
-        self._passages_to_come: Counter[str] = Counter()
-        """About how many passages of notes that came through the API wait to be indexed, by owner."""
         self._owner_in_work: str | None = None
         """Whose notes are being indexed."""
         self._scanned = False
-        self._most_behind = most_behind
-        self._newest_turn = 0
-        """When the live generation was opened: what came before is not held against those who add."""
-        self._overtaken: set[User] = set()
+        self._backlog = Backlog(self._ledger, most_behind)
         self._changed = asyncio.Event()
         self._words_turn, self._notes_turn, self._meaning_turn = (asyncio.Lock() for _ in range(3))
         loop = partial(RetryLoop, delay_seconds=delay_seconds, on_change=self._changed.set)
@@ -94,10 +94,11 @@ class Indexer:
         return self._embedder.problem()
 
     async def start(self) -> None:
-        live = await self._open_live()
-        self._corpus_cache.serve(live.name)
-        await self._inspector.begin(live.name)
-        self._newest_turn = await self._ledger.newest_turn()
+        try:
+            await self._open_live()
+        except IndexUnreachable as error:
+            _log.error("%s; search reads the journal until it answers", error.message)
+            self.generations.live = NOT_OPEN
         self._words_loop.start("index-words")
         self._notes_loop.start("index-notes")
         self._meaning_loop.start("index-meaning")
@@ -125,8 +126,8 @@ class Indexer:
         self._unembedded.add_refused()
         self._meaning_loop.wake()
 
-    async def _open_live(self) -> Generation:
-        """The live generation, or an empty one in its place that is filled from journal and vault."""
+    async def _open_live(self) -> None:
+        """Serve the live generation, or an empty one in its place that is filled from journal and vault."""
         live, old, is_new = await self.generations.open()
         if is_new:
             await self._expect_all_notes(live)
@@ -135,7 +136,12 @@ class Indexer:
         if self.remaking:
             what = "missing or damaged" if old is None else "of another version"
             _log.warning("the index is %s and is rebuilt; search reads the journal meanwhile", what)
-        return live
+        await self._serve(live)
+
+    async def _serve(self, live: Generation) -> None:
+        await self._backlog.begin()
+        await self._inspector.begin(live.name)
+        self._corpus_cache.serve(live.name)
 
     async def _expect_all_notes(self, live: Generation) -> list[str]:
         """Before anybody searches: until the notes are indexed, whoever searches is told that they are missing."""
@@ -156,9 +162,7 @@ class Indexer:
         await self._expect_all_notes(live)
         self.remaking = True
         self._damaged.clear()
-        self._newest_turn = await self._ledger.newest_turn()
-        await self._inspector.begin(live.name)
-        self._corpus_cache.serve(live.name)
+        await self._serve(live)
         await self.generations.discard_others()
         self.catch_up()
         return True
@@ -180,13 +184,13 @@ class Indexer:
 
     def note_came(self, owner: str, text: str) -> None:
         """Through the API."""
-        self._passages_to_come[owner] += 1 + len(text) // NOTE_CHARS
+        self._backlog.note_came(owner, text)
         self.notes_changed([owner])
 
     def refuse_notes(self, owner: str) -> None:
         """Raises TooMuchQueued where too much of an owner's notes can't be found yet, and the index is in order."""
         is_out_of_order = self.remaking or self.words_problem or self.notes_problem
-        if self._passages_to_come[owner] >= self._most_behind and not is_out_of_order:
+        if self._backlog.has_too_many(owner) and not is_out_of_order:
             raise TooMuchQueued("search is too far behind the notes of this user; send this again in a while")
 
     def owner_damaged(self, owner: str, space: str, user_id: str) -> None:
@@ -219,17 +223,12 @@ class Indexer:
         Nobody while the index can't be written or the embedding model does not answer: that must not stop an add.
         """
         is_out_of_order = self.remaking or self.words_problem or self.meaning_problem
-        return set() if is_out_of_order else self._overtaken
+        return set() if is_out_of_order else self._backlog.overtaken
 
     async def _count_overtaken(self) -> None:
         by_meaning = self._embedder is not None and self.model_mismatch is None
-        self._overtaken = await self._ledger.users_behind(
-            self.live.name,
-            self._behind.users | self._unembedded.users | self._overtaken,
-            self._newest_turn,
-            self._most_behind,
-            by_meaning=by_meaning,
-        )
+        users = self._behind.users | self._unembedded.users
+        await self._backlog.count(self.live.name, users, by_meaning=by_meaning)
 
     @property
     def notes_waiting(self) -> int:
@@ -259,6 +258,11 @@ class Indexer:
         self._unembedded.add_notes_of(await self._expect_all_notes(self.live))
 
     async def _words_step(self) -> None:
+        if self.live is NOT_OPEN:
+            await self._behind.read_ahead()
+            async with self.held():
+                await self._open_live()
+            self._meaning_loop.restart()
         if not self._scanned:
             self._scanned = True
             try:
@@ -291,31 +295,26 @@ class Indexer:
 
     async def _refill_damaged(self) -> list[IndexUnavailable]:
         problems = []
-        for owner, (space, user_id) in list(self._damaged.items()):
+        for owner, user in list(self._damaged.items()):
             try:
-                async with self.words.locks.of(owner):
-                    await self.words.start_over(self.live.name, owner, space, user_id)
-                    del self._damaged[owner]
+                threads = await self.words.refill(self.live.name, owner, *user)
             except IndexUnavailable as error:
                 problems.append(error)
                 continue
-            for progress in await self._ledger.owner_progress(self.live.name, space, user_id):
-                self.thread_changed(progress.thread.ref)
+            del self._damaged[owner]
+            for thread in threads:
+                self.thread_changed(thread)
             self.notes_changed([owner])
         return problems
 
     async def _suspect(self, owner: str) -> None:
         """Something could not be written. What cannot be read either is damaged; else it is tried again as it is."""
-        try:
-            await self._store.load(self.live.name, owner)
-        except IndexUnavailable:
-            known = await self._ledger.owners(self.live.name)
-            self.owner_damaged(owner, *known.get(owner, ("", "")))
-        # What is in memory cannot be kept up: whoever searches reads the rest from the journal.
-        self._corpus_cache.drop(owner)
+        if (user := await self._inspector.suspected(self.live.name, owner)) is not None:
+            self.owner_damaged(owner, *user)
 
     async def _notes_step(self) -> None:
         problems: list[Unavailable] = []
+        await self._store.reach()
         for owner in sorted(self._note_owners, key=self._note_owners.__getitem__):
             # A turn of their own: however long notes take, messages are found meanwhile.
             async with self._notes_turn:
@@ -330,7 +329,7 @@ class Indexer:
         self._finish_remaking()
 
     async def _index_notes(self, owner: str) -> list[Unavailable]:
-        are_notes, passages = self._note_owners.pop(owner), self._passages_to_come[owner]
+        are_notes, passages = self._note_owners.pop(owner), self._backlog.passages(owner)
         self._owner_in_work = owner if are_notes else None
         try:
             unread, has_more = await self.words.index_notes(self.live.name, owner, live=True)
@@ -346,7 +345,7 @@ class Indexer:
         if has_more:  # In another turn: others come in between.
             self.notes_changed([owner])
         else:
-            self._passages_to_come -= Counter({owner: passages})
+            self._backlog.indexed(owner, passages)
         if unread:
             self._note_owners[owner] = True
             return [StorageUnavailable(unread_in_words(unread))]
@@ -363,6 +362,7 @@ class Indexer:
             self.on_other_model()
         while self._unembedded:
             async with self._meaning_turn:
+                await self._store.reach()  # Else what is embedded could not be kept.
                 unusable = await self._unembedded.embed_some()
                 for owner in unusable:
                     await self._suspect(owner)
@@ -391,7 +391,7 @@ class Indexer:
     async def swap_to(self, generation: Generation) -> Generation:
         """Make another generation the live one; the caller holds the loops. Returns the one it was."""
         old = self.live
-        self._newest_turn = await self._ledger.newest_turn()
+        await self._backlog.begin()
         await self._store.promote(generation.name)
         self.generations.live, self.generations.building = generation, None
         self._inspector.waiting.clear()  # What was just made and proven needs no inspection.

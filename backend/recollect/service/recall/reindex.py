@@ -8,7 +8,7 @@ from typing import Any
 
 from recollect.domain.model import Note, Thread, ThreadRef
 from recollect.domain.recall.rows import TURN, Generation, StoredRows
-from recollect.errors import AlreadyExists, IndexUnavailable, StorageUnavailable
+from recollect.errors import AlreadyExists, IndexUnavailable, IndexUnreachable, StorageUnavailable
 from recollect.service.coordination import Progress, RetryLoop, no_progress
 from recollect.service.recall.embedding import PROBE
 from recollect.service.recall.generations import new_generation
@@ -55,6 +55,8 @@ async def _copy(
     """Copy the rows of these files. Returns how many of each; rows that the new index has already are skipped."""
     try:
         stored = await words.store.load(live, owner)
+    except IndexUnreachable:
+        raise
     except IndexUnavailable:
         stored = StoredRows()  # The reason for the new generation, perhaps: nothing is left to keep.
     there = {row.row_id for row in (await words.store.load(building, owner)).rows}

@@ -23,7 +23,7 @@ from recollect.domain.recall.rows import (
     words_of,
 )
 from recollect.domain.vault_file import PlacedTurn
-from recollect.errors import IndexUnavailable, StorageUnavailable
+from recollect.errors import IndexUnavailable, IndexUnreachable, StorageUnavailable
 from recollect.failpoints import FailPoints
 from recollect.infra.index.store import LanceIndex
 from recollect.infra.journal.entries import SqlEntryStore
@@ -143,6 +143,12 @@ class WordIndexer:
         await self.ledger.reset_owner(generation, owner, space, user_id)
         await self.store.drop(generation, owner)
 
+    async def refill(self, generation: str, owner: str, space: str, user_id: str) -> list[ThreadRef]:
+        """Have nothing of an owner in a generation. Returns the threads that are to be indexed there again."""
+        async with self.locks.of(owner):
+            await self.start_over(generation, owner, space, user_id)
+        return [each.thread.ref for each in await self.ledger.owner_progress(generation, space, user_id)]
+
     async def index_notes(self, generation: str, owner: str, *, live: bool) -> tuple[int, bool]:
         """Make the index hold an owner's entries, and some hundred passages of notes, as they are, touching only the
         rows that differ.
@@ -256,6 +262,8 @@ class WordQueue:
         self._to_embed = to_embed
         self._waiting: dict[ThreadRef, None] = {}
         self._in_work: dict[ThreadRef, None] = {}
+        self._read_ahead: set[ThreadRef] = set()
+        """Of those that wait, what search found in the journal while the index could not be reached."""
         self.users: set[User] = set()
         """Whose threads were indexed last."""
 
@@ -264,6 +272,7 @@ class WordQueue:
 
     def add(self, thread: ThreadRef) -> None:
         self._waiting[thread] = None
+        self._read_ahead.discard(thread)
 
     async def index(self, generation: str) -> dict[str, IndexUnavailable]:
         """Index what waits. Returns the owners whose index cannot be written: they keep nobody else waiting, and
@@ -279,6 +288,9 @@ class WordQueue:
                     more = await self._words.index_threads(generation, space, user_id, ids, live=True)
                 except IndexUnavailable as error:
                     unwritable[owner_folder(space, user_id)] = error
+                    if isinstance(error, IndexUnreachable):
+                        await self.read_ahead()
+                        break
                     continue
                 for thread in threads:
                     del self._in_work[thread]
@@ -289,6 +301,12 @@ class WordQueue:
             self._waiting.update(self._in_work)
             self._in_work = {}
         return unwritable
+
+    async def read_ahead(self) -> None:
+        """Have searches find what waits, by its words, though it can't be indexed."""
+        for thread in {**self._in_work, **self._waiting}.keys() - self._read_ahead:
+            self._read_ahead.add(thread)
+            await self._words.corpus_cache.read_ahead(thread)
 
     async def _by_owner(self, generation: str) -> dict[User, list[ThreadRef]]:
         owners: defaultdict[User, list[ThreadRef]] = defaultdict(list)

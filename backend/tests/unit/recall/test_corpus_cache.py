@@ -8,7 +8,7 @@ import pytest
 
 from recollect.domain.model import ThreadRef
 from recollect.domain.recall.rows import IndexRow, StoredRows, words_of
-from recollect.service.recall.corpus_cache import OwnerCorpus
+from recollect.service.recall.owner_corpus import OwnerCorpus
 from tests.contract.journals import Journal
 from tests.eventually import eventually
 from tests.persons_vault import PersonsVault

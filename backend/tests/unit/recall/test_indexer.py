@@ -276,7 +276,7 @@ def test_a_model_is_known_by_its_name_and_the_digest_of_its_files(
 
 
 async def test_search_is_overtaken_by_whoever_adds_too_much_until_it_caught_up(house: House) -> None:
-    house.indexer._most_behind = 3
+    house.indexer._backlog._most_behind = 3
     embedder(house).go_on.clear()
     await house.add("a", "red one", "red two", "red three")
     await house.add("b", "blue one", "blue two", user_id="bob")
@@ -288,7 +288,7 @@ async def test_search_is_overtaken_by_whoever_adds_too_much_until_it_caught_up(h
 
 
 async def test_an_embedder_that_is_down_and_a_backlog_from_before_the_start_stop_nobody(house: House) -> None:
-    house.indexer._most_behind = 3
+    house.indexer._backlog._most_behind = 3
     embedder(house).fail = "down"
     await house.add("a", *(f"red {number}" for number in range(9)))
     await eventually(lambda: house.indexer.meaning_problem is not None and not house.indexer._behind)
@@ -296,7 +296,7 @@ async def test_an_embedder_that_is_down_and_a_backlog_from_before_the_start_stop
     embedder(house).fail = None
     embedder(house).go_on.clear()
     await house.reopen()
-    house.indexer._most_behind = 3
+    house.indexer._backlog._most_behind = 3
     await house.add("a", "one more")
     await eventually(lambda: embedder(house).waiting > 0 and not house.indexer._behind)
     assert house.indexer.overtaken == set()
