@@ -1,0 +1,201 @@
+"""The index in S3: what is removed leaves the bucket, a former leader does no harm, and an S3 that is down no damage."""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Iterator
+
+import pytest
+
+from recollect.domain.recall.rows import Generation
+from recollect.errors import IndexUnavailable, IndexUnreachable
+from recollect.infra.index import bucket
+from recollect.infra.index.bucket import IndexBucket
+from recollect.infra.index.store import LanceIndex
+from recollect.infra.s3_objects import S3Objects
+from tests.buckets import FaultyS3, new_url
+from tests.lance_tables import ANN, DIMENSIONS, G, put, some_vectors
+
+SECRET = "Xq7-9vZk3-secret"
+
+
+@pytest.fixture
+def url() -> str:
+    return f"{new_url()}/.index"
+
+
+@pytest.fixture
+async def index(url: str) -> AsyncIterator[LanceIndex]:
+    """With an empty live generation that has a model."""
+    opened = await leader(url)
+    await opened.create(Generation(G, 1, "a-model", DIMENSIONS))
+    await opened.promote(G)
+    yield opened
+    await opened.close()
+
+
+async def leader(url: str) -> LanceIndex:
+    """Another process that leads from now on."""
+    index = LanceIndex(IndexBucket(url))
+    await index.open()
+    return index
+
+
+def objects_with(url: str, secret: str) -> list[str]:
+    objects = S3Objects(url)
+    held = ((each.path, objects.get(each.path)) for each in objects.list())
+    return [path for path, found in held if found is not None and secret.encode() in found.content]
+
+
+async def texts(index: LanceIndex, owner: str = ANN) -> dict[str, bool]:
+    stored = await index.load(G, owner)
+    return dict(zip((row.text for row in stored.rows), stored.has_vector.tolist(), strict=True))
+
+
+@pytest.mark.parametrize("neighbours", [0, 400], ids=["alone", "among many"])
+@pytest.mark.parametrize("replaced", [False, True], ids=["removed", "replaced"])
+async def test_what_is_removed_or_replaced_is_gone_from_the_bucket_after_compaction(
+    index: LanceIndex, url: str, neighbours: int, replaced: bool
+) -> None:
+    await put(index, {"a": f"one {SECRET} one"} | {f"r{n}": f"text {n}" for n in range(neighbours)})
+    await index.set_vectors(G, ANN, ["a"], some_vectors(1))
+    await index.compact(G, ANN)
+    assert objects_with(url, SECRET)
+    if replaced:
+        await put(index, {"a": "harmless"})
+    else:
+        await index.remove(G, ANN, ["a"])
+    await index.compact(G, ANN)
+    assert objects_with(url, SECRET) == []
+    assert len((await index.load(G, ANN)).rows) == neighbours + replaced
+
+
+async def test_an_owner_that_is_dropped_leaves_no_object(index: LanceIndex, url: str) -> None:
+    await put(index, {"a": SECRET})
+    await index.drop(G, ANN)
+    assert [each.path for each in S3Objects(url).list()] == [f"{G}/generation.json", "live.json"]
+
+
+async def test_many_small_writes_stay_in_few_objects(index: LanceIndex, url: str) -> None:
+    for number in range(40):
+        await put(index, {f"r{number}": "text"})
+    assert len(list(S3Objects(url).list())) < 40
+    assert len((await index.load(G, ANN)).rows) == 40
+
+
+# One server after another.
+
+
+async def test_the_next_leader_finds_rows_and_vectors(index: LanceIndex, url: str) -> None:
+    await put(index, {"a": "one", "b": "two"})
+    await index.set_vectors(G, ANN, ["b"], some_vectors(1))
+    later = await leader(url)
+    assert await later.live() == Generation(G, 1, "a-model", DIMENSIONS)
+    assert await later.owners(G) == [ANN]
+    assert await texts(later) == {"one": False, "two": True}
+    await put(later, {"c": "three"})
+    assert await texts(later) == {"one": False, "two": True, "three": False}
+    await later.close()
+
+
+async def test_what_a_former_leader_still_writes_is_not_read_and_goes(index: LanceIndex, url: str) -> None:
+    await put(index, {"a": "one"})
+    later = await leader(url)
+    await put(later, {"b": "two"})
+    await later.drop(G, "default/users/bob")
+    for owner in (ANN, "default/users/bob"):
+        try:
+            await put(index, {"c": SECRET}, owner=owner)
+        except IndexUnavailable:
+            continue
+    assert objects_with(url, SECRET)
+    assert await texts(later) == {"one": False, "two": False}
+    assert await texts(later, "default/users/bob") == {}
+    assert [len(version.rows) for version in await later.all_versions()] == [1, 2]
+    assert objects_with(url, SECRET) == []
+    await later.close()
+    again = await leader(url)
+    assert await texts(again) == {"one": False, "two": False}
+    await again.close()
+
+
+async def test_a_former_leader_makes_no_generation_live_and_removes_none(index: LanceIndex, url: str) -> None:
+    await index.create(Generation("g2", 1))
+    later = await leader(url)
+    for work in (index.promote("g2"), index.discard("g2"), index.create(Generation("g3", 1))):
+        with pytest.raises(IndexUnavailable, match="another server"):
+            await work
+        await asyncio.sleep(bucket._DOWN_SECONDS)
+    assert await later.live() == Generation(G, 1, "a-model", DIMENSIONS)
+    assert [each.name for each in await later.generations()] == [G, "g2"]
+    await later.close()
+
+
+async def test_writers_at_the_same_moment_lose_nothing_or_are_told(index: LanceIndex, url: str) -> None:
+    """What a leader's own term and a condition on every version exclude, twice: LanceDB's versions collide."""
+    await put(index, {"a": "one"})
+    place = IndexBucket(url)
+    other = LanceIndex(place)
+    await other.open()
+    place.term = index._place.term  # type: ignore[attr-defined]
+    kept = {"a"}
+    for number in range(5):
+        writes = {f"x{number}": put(index, {f"x{number}": "t"}), f"y{number}": put(other, {f"y{number}": "t"})}
+        done = await asyncio.gather(*writes.values(), return_exceptions=True)
+        assert {type(each) for each in done} <= {type(None), IndexUnavailable}
+        kept |= {name for name, outcome in zip(writes, done, strict=True) if outcome is None}
+    await index.close()
+    stored = await index.load(G, ANN)
+    assert {row.row_id for row in stored.rows} >= kept
+    await other.close()
+
+
+# S3 fails.
+
+
+@pytest.fixture
+def no_pause(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Every call asks S3, even if it did not answer a moment ago."""
+    monkeypatch.setattr(bucket, "_DOWN_SECONDS", 0.0)
+    monkeypatch.setattr(bucket, "_OPTIONS", bucket._OPTIONS | {"client_max_retries": "0"})
+    yield
+
+
+@pytest.mark.parametrize("status", [403, 503])
+@pytest.mark.parametrize("part", ["data/", "_versions", "generation.json"])
+async def test_an_s3_that_does_not_answer_is_no_damage(
+    url: str, index: LanceIndex, no_pause: None, status: int, part: str
+) -> None:
+    await put(index, {"a": "one"})
+    await index.close()
+    with FaultyS3(lambda method, path: status if part in path or part in path.replace("%2F", "/") else None):
+        again = LanceIndex(IndexBucket(url))
+        await again.open()
+        with pytest.raises(IndexUnreachable):
+            await again.load(G, ANN)
+        with pytest.raises(IndexUnreachable):
+            await put(again, {"b": "two"})
+        await again.close()
+    assert await texts(index) == {"one": False}
+
+
+async def test_a_missing_object_is_damage(url: str, index: LanceIndex) -> None:
+    await put(index, {"a": "one"})
+    await index.close()
+    objects = S3Objects(url)
+    objects.delete([each.path for each in objects.list() if "/data/" in each.path])
+    with pytest.raises(IndexUnavailable) as caught:
+        await index.load(G, ANN)
+    assert not isinstance(caught.value, IndexUnreachable)
+
+
+async def test_whoever_asks_an_s3_that_is_down_again_is_told_at_once(url: str, index: LanceIndex) -> None:
+    await put(index, {"a": "one"})
+    with FaultyS3(lambda method, path: 403) as broken:
+        index._place.objects = S3Objects(url)  # type: ignore[attr-defined]
+        with pytest.raises(IndexUnreachable):
+            await index.load(G, ANN)
+        asked, begun = broken.faults, time.monotonic()
+        with pytest.raises(IndexUnreachable):
+            await index.load(G, ANN)
+        assert (broken.faults, time.monotonic() - begun < 1) == (asked, True)
+        assert (await index.size())[0] == 0  # As far as is known.
