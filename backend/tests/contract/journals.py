@@ -76,6 +76,7 @@ class Journal:
     """The stores of one journal, open while the `async with` block runs, and what a test needs to see what they did."""
 
     def __init__(self, path: Path, *, transcript_delay_ms: int = TRANSCRIPT_DELAY_MS) -> None:
+        self.file = path
         self.clock = clock = FakeClock()
         self.database = database = Database(CONNECTOR(path))
         self.schedule = schedule = Schedule(

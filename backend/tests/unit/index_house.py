@@ -101,7 +101,7 @@ class House:
 
     def __init__(self, journal: Journal, vault: PersonsVault, embedder: FakeEmbedder | None = None) -> None:
         self.journal, self.notes, self.vault = journal, journal.notes, vault
-        self.folder = vault.root.with_name("index")
+        self.folder = journal.file.with_name("index")
         self.store = Fragile(deployment.HOMES.index(self.folder))
         self.ledger = SqlIndexLedger(journal.database)
         self.embedder: FakeEmbedder | None = embedder or FakeEmbedder()

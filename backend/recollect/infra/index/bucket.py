@@ -14,7 +14,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from recollect.errors import StorageUnavailable
-from recollect.infra.index.places import LIVE, table_names
+from recollect.infra.index.places import LIVE, TERM, table_names
 from recollect.infra.s3_objects import Changed, S3Objects, s3_options
 
 if TYPE_CHECKING:
@@ -48,26 +48,26 @@ class IndexBucket:
         earlier term counts there any more."""
         self.numbers = itertools.count(1)
         self._live_etag: str | None = None
-        self._down_until = 0.0
+        self._down_until, self._down = 0.0, "S3 did not answer at the start"
         self._size, self._size_until = (0, 0), 0.0
 
     def open(self) -> None:
         found = self.objects.get(LIVE)
         there = _object(found.content if found is not None else b"{}") or {}
-        last = there.get("term")
+        last = there.get(TERM)
         # In seconds since 1970, so that it grows even if the file was lost.
         term = max(int(time.time()), 1 + int(last) if isinstance(last, str) and last.isdigit() else 0)
         self.term = f"{term:011d}"
         self.made.clear()
         self._live_etag = None if found is None else found.etag
-        self.replace_live({name: value for name, value in there.items() if name != "term"})
+        self.replace_live({name: value for name, value in there.items() if name != TERM})
 
     def refuse_while_down(self) -> None:
         if not self.term or time.monotonic() < self._down_until:
-            raise StorageUnavailable("S3 does not answer")
+            raise StorageUnavailable(self._down)
 
-    def went_down(self, error: BaseException) -> None:
-        self._down_until = time.monotonic() + _DOWN_SECONDS
+    def went_down(self, why: str) -> None:
+        self._down_until, self._down = time.monotonic() + _DOWN_SECONDS, why
 
     def read(self, path: str) -> bytes | None:
         found = self.objects.get(path)
@@ -78,7 +78,7 @@ class IndexBucket:
         self.objects.replace(path, content)
 
     def replace_live(self, content: dict[str, Any]) -> None:
-        new = json.dumps(content | {"term": self.term}).encode()
+        new = json.dumps(content | {TERM: self.term}).encode()
         try:
             self._live_etag = self.objects.put(LIVE, new, self._live_etag)
         except Changed as error:
@@ -97,7 +97,7 @@ class IndexBucket:
 
     def _refuse_if_taken(self) -> None:
         live = self.read(LIVE)
-        if live is not None and ((_object(live) or {}).get("term") or self.term) != self.term:
+        if live is not None and ((_object(live) or {}).get(TERM) or self.term) != self.term:
             raise StorageUnavailable(_TAKEN)
 
     def folders(self) -> list[str]:

@@ -15,7 +15,7 @@ from recollect.settings import Settings
 if TYPE_CHECKING:
     import lancedb
 
-LIVE, DESCRIPTION = "live.json", "generation.json"
+LIVE, DESCRIPTION, TERM = "live.json", "generation.json", "term"
 _SUFFIX = ".lance"
 TABLE_PREFIX = "o_"
 _NEVER_READ_AGAIN = "_transactions"
@@ -75,7 +75,7 @@ class Place(Protocol):
     def refuse_while_down(self) -> None:
         """Raises StorageUnavailable where another try a moment ago failed."""
 
-    def went_down(self, error: BaseException) -> None:
+    def went_down(self, why: str) -> None:
         """Something found that nothing answers."""
 
     def read(self, path: str) -> bytes | None: ...
@@ -129,7 +129,7 @@ class IndexFolder:
     def refuse_while_down(self) -> None:
         """A folder that fails is tried again at once."""
 
-    def went_down(self, error: BaseException) -> None: ...
+    def went_down(self, why: str) -> None: ...
 
     def read(self, path: str) -> bytes | None:
         try:

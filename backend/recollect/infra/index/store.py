@@ -18,7 +18,7 @@ from recollect.domain.forgetting import StoredVersion
 from recollect.domain.recall.rows import Generation, IndexRow, StoredRows, Vectors
 from recollect.errors import IndexUnavailable, IndexUnreachable, StorageUnavailable
 from recollect.failpoints import FailPoints
-from recollect.infra.index.places import DESCRIPTION, LIVE, TABLE_PREFIX, IndexFolder, Place
+from recollect.infra.index.places import DESCRIPTION, LIVE, TABLE_PREFIX, TERM, IndexFolder, Place
 
 if TYPE_CHECKING:
     from recollect.infra.index.tables import OwnerTable
@@ -297,10 +297,10 @@ class LanceIndex:
         try:
             return work()
         except StorageUnavailable as error:
-            self._place.went_down(error)
+            self._place.went_down(error.message)
             raise IndexUnreachable(f"the index cannot be used: {error.message}") from error
-        except IndexUnreachable as error:
-            self._place.went_down(error)
+        except IndexUnreachable:
+            self._place.went_down("S3 does not answer")
             raise
         except OSError as error:
             raise IndexUnavailable(f"the index cannot be used: {error.strerror}") from error
@@ -336,7 +336,7 @@ class LanceIndex:
         name = None if live is None else live.get("generation")
         if isinstance(name, str) and _is_name(name):
             return name
-        if live is not None:
+        if live and live.keys() != {TERM}:  # A leader wrote its term before there was a generation.
             _log.warning("%s names no generation", LIVE)
         return None
 

@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 
 import pytest
 
@@ -51,8 +51,10 @@ async def texts(index: LanceIndex, owner: str = ANN) -> dict[str, bool]:
     return dict(zip((row.text for row in stored.rows), stored.has_vector.tolist(), strict=True))
 
 
-@pytest.mark.parametrize("neighbours", [0, 400], ids=["alone", "among many"])
-@pytest.mark.parametrize("replaced", [False, True], ids=["removed", "replaced"])
+@pytest.mark.parametrize(
+    ("neighbours", "replaced"),
+    [(0, False), *(pytest.param(*each, marks=pytest.mark.slow) for each in ((400, False), (400, True)))],
+)
 async def test_what_is_removed_or_replaced_is_gone_from_the_bucket_after_compaction(
     index: LanceIndex, url: str, neighbours: int, replaced: bool
 ) -> None:
@@ -75,6 +77,7 @@ async def test_an_owner_that_is_dropped_leaves_no_object(index: LanceIndex, url:
     assert [each.path for each in S3Objects(url).list()] == [f"{G}/generation.json", "live.json"]
 
 
+@pytest.mark.slow
 async def test_many_small_writes_stay_in_few_objects(index: LanceIndex, url: str) -> None:
     for number in range(40):
         await put(index, {f"r{number}": "text"})
@@ -118,18 +121,19 @@ async def test_what_a_former_leader_still_writes_is_not_read_and_goes(index: Lan
     await again.close()
 
 
+@pytest.mark.slow
 async def test_a_former_leader_makes_no_generation_live_and_removes_none(index: LanceIndex, url: str) -> None:
     await index.create(Generation("g2", 1))
     later = await leader(url)
     for work in (index.promote("g2"), index.discard("g2"), index.create(Generation("g3", 1))):
         with pytest.raises(IndexUnavailable, match="another server"):
             await work
-        await asyncio.sleep(bucket._DOWN_SECONDS)
     assert await later.live() == Generation(G, 1, "a-model", DIMENSIONS)
     assert [each.name for each in await later.generations()] == [G, "g2"]
     await later.close()
 
 
+@pytest.mark.slow
 async def test_writers_at_the_same_moment_lose_nothing_or_are_told(index: LanceIndex, url: str) -> None:
     """What a leader's own term and a condition on every version exclude, twice: LanceDB's versions collide."""
     await put(index, {"a": "one"})
@@ -139,7 +143,10 @@ async def test_writers_at_the_same_moment_lose_nothing_or_are_told(index: LanceI
     place.term = index._place.term  # type: ignore[attr-defined]
     kept = {"a"}
     for number in range(5):
-        writes = {f"x{number}": put(index, {f"x{number}": "t"}), f"y{number}": put(other, {f"y{number}": "t"})}
+        writes = {
+            f"x{number}": put(index, {f"x{number}": "t"}),
+            f"y{number}": put(other, {f"y{number}": "t"}),
+        }
         done = await asyncio.gather(*writes.values(), return_exceptions=True)
         assert {type(each) for each in done} <= {type(None), IndexUnavailable}
         kept |= {name for name, outcome in zip(writes, done, strict=True) if outcome is None}
@@ -153,13 +160,13 @@ async def test_writers_at_the_same_moment_lose_nothing_or_are_told(index: LanceI
 
 
 @pytest.fixture
-def no_pause(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def no_pause(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every call asks S3, even if it did not answer a moment ago."""
     monkeypatch.setattr(bucket, "_DOWN_SECONDS", 0.0)
     monkeypatch.setattr(bucket, "_OPTIONS", bucket._OPTIONS | {"client_max_retries": "0"})
-    yield
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("status", [403, 503])
 @pytest.mark.parametrize("part", ["data/", "_versions", "generation.json"])
 async def test_an_s3_that_does_not_answer_is_no_damage(
