@@ -8,9 +8,11 @@ import itertools
 import json
 import logging
 import re
+import shutil
 import time
 from collections.abc import Iterable
 from contextlib import suppress
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from recollect.errors import StorageUnavailable
@@ -39,7 +41,9 @@ _log = logging.getLogger("recollect.index")
 class IndexBucket:
     """Below one prefix. `live.json` names the term of the process that leads, beside the live generation."""
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, former: Path | None = None) -> None:
+        """`former` is the folder of the time when the home had one: it goes, since nothing is forgotten there."""
+        self._former = former
         self.objects = S3Objects(url)
         self.url = url
         self.term = ""
@@ -61,6 +65,8 @@ class IndexBucket:
         self.made.clear()
         self._live_etag = None if found is None else found.etag
         self.replace_live({name: value for name, value in there.items() if name != TERM})
+        if self._former is not None:
+            shutil.rmtree(self._former, ignore_errors=True)
 
     def refuse_while_down(self) -> None:
         if not self.term or time.monotonic() < self._down_until:

@@ -110,7 +110,7 @@ def index_place(settings: Settings) -> Place:
     from recollect.infra.index.bucket import IndexBucket
     from recollect.infra.s3_objects import INDEX
 
-    return IndexBucket(f"{settings.files_url.rstrip('/')}/{INDEX}")
+    return IndexBucket(f"{settings.files_url.rstrip('/')}/{INDEX}", settings.index_path)
 
 
 def table_names(names: Iterable[str]) -> list[str]:

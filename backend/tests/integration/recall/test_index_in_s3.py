@@ -156,6 +156,19 @@ async def test_writers_at_the_same_moment_lose_nothing_or_are_told(index: LanceI
     await other.close()
 
 
+def test_listings_of_the_vault_pass_over_the_index_without_asking_for_its_pages() -> None:
+    vault = new_url()
+    files = ["!before", ".a", ".indexes", "default/users/ann/notes/a.md", ".index.md", "zz/b.md"]
+    objects, asked = S3Objects(vault), list[str]()
+    for path in [*files, ".index/g1/generation.json", ".index/live.json"]:
+        objects.replace(path, b"x")
+    with FaultyS3(lambda method, path: asked.append(path)):
+        listed = [each.path for each in S3Objects(vault).list()]
+    assert sorted(listed) == sorted(files)
+    assert ["start-after" in path for path in asked] == [False, True]
+    assert [each.path for each in S3Objects(f"{vault}/.index").list()] == ["g1/generation.json", "live.json"]
+
+
 # S3 fails.
 
 

@@ -36,6 +36,7 @@ class Members:
     async def leading(self, name: str) -> AsyncIterator[Home]:
         """With a home that nobody has used, unless the name comes again."""
         home = self._folder / name
+        (home / "index/g000001").mkdir(parents=True)  # Of the time when it was no member.
         embedding = {"kind": "onnx", "query_seconds": 30}
         settings = {"database_url": self._database, "files_url": self.url, "embedding": embedding}
         async with opened(home, member_url="http://127.0.0.1:1", **settings) as opened_home:
@@ -126,6 +127,7 @@ def of_index(is_down: Callable[[], bool]) -> Callable[[str, str], int | None]:
     return lambda method, path: 403 if is_down() and f"/{INDEX}/" in unquote(path) else None
 
 
+@pytest.mark.slow
 async def test_while_s3_is_down_messages_are_taken_and_found_and_nothing_is_made_again(
     members: Members,
 ) -> None:
