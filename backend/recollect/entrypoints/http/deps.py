@@ -14,9 +14,10 @@ from recollect.domain.access import ADMIN, SIGNED_USER_HEADER, USER_HEADER, Call
 from recollect.domain.forgetting import Memories
 from recollect.entrypoints import SPACE_HEADER
 from recollect.entrypoints.http.access import admit, body_bytes, counted, owner_named
-from recollect.entrypoints.http.guard import SLASH_IN_ID, is_import
+from recollect.entrypoints.http.guard import FORWARDED, SLASH_IN_ID, is_import
 from recollect.entrypoints.http.requests import MAX_ID, Id, addressable, storable
-from recollect.errors import InvalidInput, KeyRequired, UnsupportedMediaType
+from recollect.errors import Conflict, InvalidInput, KeyRequired, UnsupportedMediaType
+from recollect.infra.addresses import is_loopback
 from recollect.service.access.keys import identify
 
 _NOTED = {"user_id": "user", "thread_id": "thread", "turn_id": "turn", "entry_id": "entry", "key_id": "key"}
@@ -58,6 +59,19 @@ def is_operator(request: Request) -> bool:
     except KeyRequired:
         return False
     return caller.user_id is None and ADMIN in caller.scopes
+
+
+def asked_on_this_machine(request: Request) -> None:
+    """Raises Conflict where one of several servers is asked from elsewhere to write a file: nobody would find it."""
+    app: App = request.scope["recollect.app"]
+    is_elsewhere = request.client is not None and not is_loopback(request.client.host)
+    if app.settings.member_url is not None and (
+        is_elsewhere or FORWARDED in request.scope["recollect.headers"]
+    ):
+        raise Conflict(
+            "the file would be on the machine of the server that leads, and stay there: run the command on that"
+            f" machine, with the home of the server at {app.settings.member_url}"
+        )
 
 
 def _identified(request: Request) -> Caller:

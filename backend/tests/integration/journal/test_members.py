@@ -184,3 +184,14 @@ def test_a_header_lets_nobody_in_and_loops_nowhere(members: Members) -> None:
         given = {"X-Recollect-Forwarded": "open"}
         assert server.client.get("/api/v1/threads", headers=given).status_code in (401, 421)
     assert httpx2.get(f"{two.address}/api/v1/threads").status_code == 200
+
+
+def test_a_backup_is_made_where_the_server_that_leads_runs(members: Members, tmp_path: Path) -> None:
+    one = members.start("one")
+    members.leader()
+    two = members.start("two")
+    add(one.client, "t1", [message("tea")])
+    refused = recollect(two.home, "backup", str(tmp_path / "saved.tar.gz"))
+    assert (refused.returncode, "the machine of the server that leads" in refused.stderr) == (1, True)
+    assert not (one.home / "backups").exists()
+    assert recollect_json(one.home, "backup", str(tmp_path / "saved.tar.gz"))["files"] > 1

@@ -15,7 +15,15 @@ from recollect.domain.access import Caller
 from recollect.domain.job import WRITES_FILES
 from recollect.entrypoints.http import answers
 from recollect.entrypoints.http import people_schemas as schemas
-from recollect.entrypoints.http.deps import Calling, Home, PathId, UserQuery, is_operator, note
+from recollect.entrypoints.http.deps import (
+    Calling,
+    Home,
+    PathId,
+    UserQuery,
+    asked_on_this_machine,
+    is_operator,
+    note,
+)
 from recollect.entrypoints.http.direct_route import BodyRoute
 from recollect.entrypoints.http.errors import body_of, documented
 from recollect.entrypoints.http.requests import Id, KeyBody, RotateBody, UpgradeBody, VerifyBody
@@ -249,24 +257,20 @@ async def verify(home: Home, caller: Calling, body: VerifyBody) -> StreamingResp
     return StreamingResponse(lines(work), media_type="application/x-ndjson")
 
 
-@operator_router.post("/backup", response_class=StreamingResponse, responses={**documented(), **LINES})
-async def make_backup(home: Home, caller: Calling) -> StreamingResponse:
-    """Write a backup into the home's folder `backups`. Lines of JSON: progress, at last the path."""
+@operator_router.post("/backup", response_class=StreamingResponse, responses={**documented(409), **LINES})
+async def make_backup(home: Home, caller: Calling, request: Request) -> StreamingResponse:
+    """Write a backup into the home's folder `backups`. Lines of JSON: progress, at last the path.
+
+    409: another of several servers leads.
+    """
     _operators_only(caller)
+    asked_on_this_machine(request)
     target = home.settings.home / "backups" / f"recollect-{home.clock()}.tar.gz"
 
     async def work(progress: Progress) -> dict[str, Any]:
         target.parent.mkdir(exist_ok=True)
-        count = await backup(
-            caller,
-            home.jobs,
-            home.settings,
-            home.database.connector,
-            home.vault,
-            home.ledger_outbox.ledger,
-            target,
-            progress,
-        )
+        stores = home.database.connector, home.vault, home.ledger_outbox.ledger
+        count = await backup(caller, home.jobs, home.settings, *stores, target, progress)
         return {"path": str(target), "files": count}
 
     return StreamingResponse(lines(work), media_type="application/x-ndjson")
