@@ -28,6 +28,7 @@ from recollect.domain.model import ThreadRef
 from recollect.domain.strategy import STRATEGY
 from recollect.errors import HomeUnusable, IndexUnavailable, StorageUnavailable
 from recollect.infra.job_engine import Handler
+from recollect.infra.journal.audit_lines import SqlAuditLines
 from recollect.infra.journal.forgotten_proof import SqlForgottenProof
 from recollect.infra.journal.identity import home_id
 from recollect.infra.upgrade_copies import UpgradeCopies
@@ -355,7 +356,7 @@ async def open_home(settings: Settings) -> AsyncIterator[OpenedHome]:
             app.keys,
             app.webhooks.store,
             app.ledger_outbox,
-            app.audit_lines,
+            SqlAuditLines(app.database),
             app.vault_sweep,
             app.transcriber,
             app.people_files,

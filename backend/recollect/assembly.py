@@ -21,7 +21,6 @@ from recollect.infra.home_lock import HomeLock
 from recollect.infra.index.places import index_place
 from recollect.infra.index.store import LanceIndex
 from recollect.infra.job_engine import JobEngine
-from recollect.infra.journal.audit_lines import SqlAuditLines
 from recollect.infra.journal.cells import SqlCellStore, SqlCellTexts, SqlModelAnswers
 from recollect.infra.journal.chats import SqlChatStore
 from recollect.infra.journal.connector import Leader
@@ -129,11 +128,8 @@ class Assembly:
         self.clock = clock
         self.fail_points = FailPoints(settings.fail_point)
         self.lock = HomeLock(settings.home)
-        leader = (
-            Leader(settings.member_url.rstrip("/"), self.lock.token)
-            if leads_others and settings.member_url
-            else None
-        )
+        address = settings.member_url if leads_others else None
+        leader = None if address is None else Leader(address.rstrip("/"), self.lock.token)
         self.database = Database(journal_connector(settings, self.fail_points, leader))
         self.jobs = JobEngine(
             SqlJobStore(self.database),
@@ -217,8 +213,7 @@ class Assembly:
         settings = self.settings
         self.keys = SqlKeyStore(self.database)
         self.key_uses = KeyUses(self.keys)
-        self.audit_lines = SqlAuditLines(self.database)
-        self.audit = audit_log(settings, self.audit_lines, self.clock)
+        self.audit = audit_log(settings, self.database, self.clock)
         self.quotas = Quotas(settings.quotas, self.metrics, on_loopback=is_loopback(settings.host))
         self.disk_use = DiskUse(self.quotas, self.vault)
         self.webhooks = Webhooks(self.database, settings.webhooks, self.clock, self.fail_points)

@@ -12,6 +12,7 @@ from pathlib import Path
 from recollect.domain.access import Caller
 from recollect.errors import RecollectError
 from recollect.infra.journal.audit_lines import SqlAuditLines
+from recollect.infra.journal.database import Database
 from recollect.service.coordination import Clock
 from recollect.settings import Settings
 
@@ -84,6 +85,7 @@ def _private(path: str, flags: int) -> int:
     return os.open(path, flags | os.O_NOFOLLOW, 0o600)
 
 
-def audit_log(settings: Settings, lines: SqlAuditLines, clock: Clock) -> AuditLog:
+def audit_log(settings: Settings, database: Database, clock: Clock) -> AuditLog:
     """In the journal where the server is one of several, because its home may be lost; else in the home."""
-    return AuditLog((AuditFile(settings.home) if settings.member_url is None else lines).append, clock)
+    is_alone = settings.member_url is None
+    return AuditLog((AuditFile(settings.home) if is_alone else SqlAuditLines(database)).append, clock)

@@ -18,6 +18,7 @@ from recollect.domain.access import Caller
 from recollect.domain.identity import key_within_user
 from recollect.entrypoints.http.server import private_socket
 from recollect.errors import StorageUnavailable
+from recollect.infra.journal.audit_lines import SqlAuditLines
 from recollect.service.access.audit import AuditFile, AuditLog
 from recollect.settings import Settings
 from tests.fakes import START, FakeClock
@@ -452,7 +453,7 @@ class TestAudit:
     async def test_one_of_several_servers_keeps_it_in_the_journal(self, tmp_path: Path) -> None:
         async with opened(tmp_path / "home", member_url="http://127.0.0.1:8600") as home:
             key = await home.new_key(user_id="ann")
-            (line,) = map(json.loads, await home.app.audit_lines.all())
+            (line,) = map(json.loads, await SqlAuditLines(home.app.database).all())
             assert told(line, "key", "user") == ["local operator", "made a key", key["key_id"], "ann", 201]
         assert not (tmp_path / "home/audit.log").exists()
 

@@ -10,6 +10,7 @@ import httpx2
 import pytest
 
 from recollect.domain.images import data_url, image_name
+from recollect.infra.journal.audit_lines import SqlAuditLines
 from recollect.infra.s3_objects import S3Objects
 from recollect.service.coordination import no_progress
 from tests.buckets import Objects, new_url
@@ -215,4 +216,4 @@ async def test_nothing_is_in_a_home_that_the_next_one_lacks(cluster: Cluster, tm
         assert (await home.app.verifier.verify()).ok
         assert (await home.app.forgotten_verifier.verify(no_progress)).ok
         assert (await home.client.get("/api/v1/coverage", headers=key)).json() == counted
-        assert len(await home.app.audit_lines.all()) == 3
+        assert len(await SqlAuditLines(home.app.database).all()) == 3

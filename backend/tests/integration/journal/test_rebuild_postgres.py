@@ -8,6 +8,7 @@ import pytest
 from recollect.app import open_home
 from recollect.errors import HomeInUse, HomeUnusable
 from recollect.infra.journal import moving, postgres_writer
+from recollect.infra.journal.audit_lines import SqlAuditLines
 from recollect.infra.journal.postgres import PostgresConnector
 from recollect.infra.journal.postgres_writer import PostgresTransactions
 from recollect.service.rebuild import rebuild_home
@@ -63,7 +64,7 @@ async def test_a_rebuild_takes_the_place_of_the_old_journal_and_keeps_what_no_va
         await home.make_key()
         values = ", ".join("?" * len(HOOK))
         await home.app.database.execute(f"INSERT INTO webhooks VALUES ({values})", HOOK)
-        await home.app.audit_lines.append("a line")
+        await SqlAuditLines(home.app.database).append("a line")
         keys = await home.app.keys.list_with_hashes()
     report, verification = await rebuild_home(settings, open_home)
     assert (report.turns, report.problems, verification.ok) == (2, [], True)
@@ -72,7 +73,7 @@ async def test_a_rebuild_takes_the_place_of_the_old_journal_and_keeps_what_no_va
     assert not list(settings.home.glob("journal*"))
     async with opened(settings.home, database_url=url) as home:
         assert await home.app.keys.list_with_hashes() == keys
-        assert await home.app.audit_lines.all() == ["a line"]
+        assert await SqlAuditLines(home.app.database).all() == ["a line"]
         assert [each.webhook_id for each in await home.app.webhooks.store.all()] == ["wh_1"]
         assert (await home.client.get("/api/v1/threads/t1/turns")).status_code == 401
 
