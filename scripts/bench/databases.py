@@ -27,8 +27,8 @@ from tests import buckets
 from tests.postgres import NEEDED, PROGRAMS, Cluster, free_port
 
 CLIENTS = (1, 16)
-EACH_ADDS, EACH_CHATS, EACH_SEARCHES = 50, 4, 10
-"""Requests of a client in a round; one client alone sends twice as many."""
+EACH_ADDS, EACH_CHATS, EACH_SEARCHES = 40, 2, 5
+"""Requests of a client in a round; one client alone sends four times as many."""
 MESSAGES = 1_000
 """Of the user who searches and chats."""
 AT_LEAST = 0.5
@@ -69,7 +69,7 @@ class Part:
 
     @property
     def requests(self) -> int:
-        return self.clients * self.each if self.clients > 1 else 2 * self.each
+        return self.clients * self.each if self.clients > 1 else 4 * self.each
 
     @property
     def title(self) -> str:
