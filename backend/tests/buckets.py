@@ -5,7 +5,7 @@ import os
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Collection, Iterator, MutableMapping
+from collections.abc import Callable, Collection, Iterator, Mapping, MutableMapping
 from http.client import HTTPConnection
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -96,6 +96,13 @@ class Objects(MutableMapping[str, str]):
 
     def __len__(self) -> int:
         return len(list(iter(self)))
+
+
+def go_back(files: Objects, old: Mapping[str, str]) -> None:
+    """As when a person puts back an old copy of the vault."""
+    for path in [path for path in files if path not in old]:
+        del files[path]
+    files.update(old)
 
 
 async def nobody() -> str:

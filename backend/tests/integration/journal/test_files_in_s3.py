@@ -16,7 +16,7 @@ from recollect.infra.vault_s3 import S3Vault
 from recollect.service.operations import files_to_back_up
 from recollect.service.rebuild import rebuild_home
 from recollect.settings import Settings, load_settings
-from tests.buckets import BUCKET, FaultyS3, Objects, new_url
+from tests.buckets import BUCKET, FaultyS3, Objects, go_back, new_url
 from tests.entry_house import fact
 from tests.eventually import eventually
 from tests.http_client import Home, Json, add, contents, drained, message, opened
@@ -235,7 +235,7 @@ async def test_deletions_outlive_home_and_journal(tmp_path: Path, url: str, file
         assert b"fa-2" in packed["ledger"]()
         assert not [name for name in packed if ".ledger" in name]
     assert not (tmp_path / "home/ledger").exists()
-    files.update(old)
+    go_back(files, old)
     lost = Settings(home=tmp_path / "new", files_url=url, embedding={"kind": "none"})
     report, verification = await rebuild_home(lost, open_home, take=True)
     assert (report.turns, report.entries, verification.ok) == (1, 1, True)

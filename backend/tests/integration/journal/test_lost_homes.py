@@ -13,7 +13,7 @@ from recollect.domain.images import data_url, image_name
 from recollect.infra.journal.audit_lines import SqlAuditLines
 from recollect.infra.s3_objects import S3Objects
 from recollect.service.coordination import no_progress
-from tests.buckets import Objects, new_url
+from tests.buckets import Objects, go_back, new_url
 from tests.chatting import prompt, say, with_backend
 from tests.entry_house import fact
 from tests.forgetting import entries
@@ -31,7 +31,7 @@ from tests.http_client import (
 )
 from tests.members import Members
 from tests.postgres import Cluster, cluster_of_session
-from tests.processes import Server, StandInModel, recollect_json, wait_until
+from tests.processes import Server, StandInModel, recollect, recollect_json, wait_until
 from tests.remembering import texts
 from tests.stress.utils import covered
 
@@ -183,6 +183,37 @@ def test_a_server_with_an_empty_home_has_all_that_the_lost_one_had(
         lines = [json.loads(line) for (line,) in journal.execute("SELECT line FROM audit_lines").fetchall()]
     audited = [line["what"] for line in lines if line["what"] != "read"]
     assert audited == [*["deleted"] * 3, "made a key", "made a webhook"]
+
+
+@pytest.mark.slow
+def test_of_the_files_alone_what_was_forgotten_stays_so_and_the_server_closed(
+    members: Members, settings: dict[str, str], cluster: Cluster, tmp_path: Path
+) -> None:
+    files = Objects(S3Objects(settings["RECOLLECT_FILES_URL"]))
+    one = members.start("one")
+    members.leader()
+    live(one.client)
+    old = dict(files)
+    forget(one.client)
+    recollect_json(one.home, "keys", "create")
+    members.kill("one")
+    shutil.rmtree(one.home)
+    go_back(files, old)
+
+    settings["RECOLLECT_DATABASE_URL"] = cluster.url(f"{tmp_path} new")
+    rebuilt = recollect(tmp_path / "operators", "rebuild", "--take", "--json", settings=settings)
+    assert json.loads(rebuilt.stdout)["verification"]["ok"]
+    two = members.start("two")
+    assert members.leader() == "two"
+    assert two.client.get("/api/v1/threads?user_id=ann").status_code == 401
+    two.client.headers |= bearer(recollect_json(two.home, "keys", "create")["secret"])
+    drained(two.client)
+    assert contents(two.client, "t2") == ["I like tea."]
+    assert two.client.get(thread_path("t3", "turns")).status_code == 404
+    assert "Ann has a dog." in str(entries(two.client, "ann"))
+    assert FORGOTTEN not in str(entries(two.client, "ann"))
+    assert not [path for path in files if FORGOTTEN in files[path]]
+    assert recollect_json(two.home, "verify", "--forgotten")["ok"]
 
 
 def is_indexed(client: httpx2.Client) -> bool:
