@@ -29,8 +29,11 @@ _SIZE_SECONDS = 60.0
 _OPTIONS = {
     "timeout": "10s",
     "connect_timeout": "3s",
-    "client_max_retries": "2",
-    "client_retry_timeout": "15",
+    # What fails at once is tried again, what took the timeout is not: three layers would multiply that by 48.
+    "client_max_retries": "3",
+    "client_retry_timeout": "5",
+    "lance_aimd_max_retries": "0",
+    "download_retry_count": "0",
 }
 _TAKEN = "another server has taken the index"
 _is_of_s3 = re.compile(r'S3 error|store: "S3"|necessary privileges|HTTP error|status code: [345]').search
@@ -40,6 +43,8 @@ _log = logging.getLogger("recollect.index")
 
 class IndexBucket:
     """Below one prefix. `live.json` names the term of the process that leads, beside the live generation."""
+
+    patience: float | None = 30.0
 
     def __init__(self, url: str, former: Path | None = None) -> None:
         """`former` is the folder of the time when the home had one: it goes, since nothing is forgotten there."""

@@ -69,6 +69,9 @@ class TablePlace(Protocol):
 class Place(Protocol):
     """All of the index. Raises OSError where a folder fails, and StorageUnavailable where S3 does not answer."""
 
+    patience: float | None
+    """Seconds after which nobody waits for a table any more; what was begun goes on."""
+
     def open(self) -> None:
         """Nothing that another process still writes counts from now on."""
 
@@ -119,6 +122,8 @@ def table_names(names: Iterable[str]) -> list[str]:
 
 class IndexFolder:
     """In a folder that no other process uses."""
+
+    patience: float | None = None
 
     def __init__(self, root: Path) -> None:
         self._root = root

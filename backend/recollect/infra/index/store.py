@@ -23,7 +23,7 @@ from recollect.infra.index.places import DESCRIPTION, LIVE, TABLE_PREFIX, TERM, 
 if TYPE_CHECKING:
     from recollect.infra.index.tables import OwnerTable
 
-_THREADS = 4
+_THREADS, _COUNTING_SECONDS = 4, 1.0
 _log = logging.getLogger("recollect.index")
 T = TypeVar("T")
 
@@ -88,6 +88,8 @@ class LanceIndex:
         self._place: Place = IndexFolder(place) if isinstance(place, Path) else place
         self._fail_points = fail_points or FailPoints()
         self._lanes = Lanes()
+        self._size = 0, 0
+        self._counting: asyncio.Task[tuple[int, int]] | None = None
         self.compaction_failures = 0
         """Since the start."""
         self._uncompacted: dict[tuple[str, str], str] = {}
@@ -252,8 +254,15 @@ class LanceIndex:
         await self._on_table(generation, table_name(owner), lambda _, table: table.compact())
 
     async def size(self) -> tuple[int, int]:
-        """Files and bytes, of all generations together."""
-        return await self._lanes.run(_SIZE, partial(self._told, self._place.size))
+        """Files and bytes, of all generations together; the last that is known where counting takes long."""
+        if self._counting is None or self._counting.done():
+            self._counting = asyncio.create_task(
+                self._lanes.run(_SIZE, partial(self._told, self._place.size))
+            )
+        done, _ = await asyncio.wait([self._counting], timeout=_COUNTING_SECONDS)
+        if done:
+            self._size = self._counting.result()
+        return self._size
 
     async def all_versions(self) -> list[StoredVersion]:
         """Every version of every table: ids alone, without texts. Raises IndexUnavailable where one cannot be read."""
@@ -280,10 +289,15 @@ class LanceIndex:
         return await self._lanes.run(_GENERATIONS, partial(self._asked, work))
 
     async def _on_table(self, generation: str, name: str, work: Callable[[Generation, "OwnerTable"], T]) -> T:
-        return await self._lanes.run(
-            (generation, name),
-            lambda: self._asked(lambda: work(self._known(generation), self._table(generation, name))),
-        )
+        def asked() -> T:
+            return self._asked(lambda: work(self._known(generation), self._table(generation, name)))
+
+        try:
+            async with asyncio.timeout(self._place.patience):
+                return await self._lanes.run((generation, name), asked)
+        except TimeoutError as error:
+            self._place.went_down("S3 takes too long")
+            raise IndexUnreachable("the index cannot be used: S3 takes too long") from error
 
     def _asked(self, work: Callable[[], T]) -> T:
         """What is asked of a place that did not answer a moment ago fails at once."""
@@ -344,15 +358,14 @@ class LanceIndex:
         """None where the file is missing, unreadable or no JSON object; all but the first is logged."""
         if (content := self._place.read(path)) is None:
             return None
-        name = PurePosixPath(path).name
         try:
             found = json.loads(content)
         except ValueError as error:
-            _log.warning("%s cannot be read: %s", name, error)
+            _log.warning("%s cannot be read: %s", path, error)
             return None
         if isinstance(found, dict):
             return found
-        _log.warning("%s is damaged", name)
+        _log.warning("%s is damaged", path)
         return None
 
     def _table(self, generation: str, name: str) -> "OwnerTable":

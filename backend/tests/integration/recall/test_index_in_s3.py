@@ -1,6 +1,7 @@
 """The index in S3: what is removed leaves the bucket, a former leader does no harm, and an S3 that is down no damage."""
 
 import asyncio
+import threading
 import time
 from collections.abc import AsyncIterator
 
@@ -206,6 +207,30 @@ async def test_a_missing_object_is_damage(url: str, index: LanceIndex) -> None:
     with pytest.raises(IndexUnavailable) as caught:
         await index.load(G, ANN)
     assert not isinstance(caught.value, IndexUnreachable)
+
+
+async def test_nobody_waits_for_an_s3_that_hangs(
+    url: str, index: LanceIndex, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await put(index, {"a": "one"})
+    monkeypatch.setattr(IndexBucket, "patience", 0.3)
+    hangs, let_go = True, threading.Event()
+
+    def fault(method: str, path: str) -> int | None:
+        return 503 if hangs and let_go.wait(20) else None
+
+    with FaultyS3(fault):
+        index._place.objects = S3Objects(url)  # type: ignore[attr-defined]
+        with pytest.raises(IndexUnreachable, match="too long"):
+            await index.load(G, ANN)
+        begun = time.monotonic()
+        assert await index.size() == (0, 0)  # As far as is known.
+        assert time.monotonic() - begun < 5
+        hangs = False
+        let_go.set()
+        monkeypatch.setattr(IndexBucket, "patience", 30.0)
+        await asyncio.sleep(bucket._DOWN_SECONDS)
+        assert await texts(index) == {"one": False}
 
 
 async def test_whoever_asks_an_s3_that_is_down_again_is_told_at_once(url: str, index: LanceIndex) -> None:
