@@ -60,6 +60,10 @@ class IndexBucket:
         self._down_until, self._down = 0.0, "S3 did not answer at the start"
         self._size, self._size_until = (0, 0), 0.0
 
+    @property
+    def mark(self) -> str:
+        return f"-{self.term}"
+
     def open(self) -> None:
         found = self.objects.get(LIVE)
         there = _object(found.content if found is not None else b"{}") or {}

@@ -69,6 +69,10 @@ class TablePlace(Protocol):
 class Place(Protocol):
     """All of the index. Raises OSError where a folder fails, and StorageUnavailable where S3 does not answer."""
 
+    @property
+    def mark(self) -> str:
+        """Ends the names of generations that are made here from now on."""
+
     patience: float | None
     """Seconds after which nobody waits for a table any more; what was begun goes on."""
 
@@ -123,6 +127,7 @@ def table_names(names: Iterable[str]) -> list[str]:
 class IndexFolder:
     """In a folder that no other process uses."""
 
+    mark = ""
     patience: float | None = None
 
     def __init__(self, root: Path) -> None:

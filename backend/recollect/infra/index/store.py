@@ -85,7 +85,7 @@ class LanceIndex:
     """
 
     def __init__(self, place: Place | Path, *, fail_points: FailPoints | None = None) -> None:
-        self._place: Place = IndexFolder(place) if isinstance(place, Path) else place
+        self.place: Place = IndexFolder(place) if isinstance(place, Path) else place
         self._fail_points = fail_points or FailPoints()
         self._lanes = Lanes()
         self._size = 0, 0
@@ -109,12 +109,12 @@ class LanceIndex:
 
     async def open(self) -> None:
         """Before anything else is asked, and at every start: what a former process still writes counts no more."""
-        await self._lanes.run(_GENERATIONS, partial(self._told, self._place.open))
+        await self._lanes.run(_GENERATIONS, partial(self._told, self.place.open))
         self._forget_tables(lambda key: True)
 
     async def reach(self) -> None:
         """Raises IndexUnreachable where S3 does not answer, or did not when this was opened."""
-        await self._on_files(lambda: self._place.read(LIVE))
+        await self._on_files(lambda: self.place.read(LIVE))
 
     async def live(self) -> Generation | None:
         """None where none is live or what is there is damaged; the log says which."""
@@ -132,7 +132,7 @@ class LanceIndex:
         """All there are, what killed rebuilds left included: where no more is known of one, its format is 0."""
 
         def listed() -> list[Generation]:
-            names = filter(_is_name, self._place.folders())
+            names = filter(_is_name, self.place.folders())
             return [self._read(name) or Generation(name, format=0) for name in names]
 
         return await self._on_files(listed)
@@ -167,7 +167,7 @@ class LanceIndex:
             if self._read(generation) is None:
                 raise ValueError(f"there is no generation {generation!r}")
             self._fail_points.reach("index.promoting")
-            self._place.replace_live({"generation": generation})
+            self.place.replace_live({"generation": generation})
             self._fail_points.reach("index.promoted")
 
         await self._on_files(promoted)
@@ -180,12 +180,12 @@ class LanceIndex:
             """From here on nothing takes it for a generation that can be used."""
             if self._live_name() == generation:
                 raise ValueError("the live generation cannot be discarded")
-            self._place.remove(described)
+            self.place.remove(described)
 
         await self._on_files(hidden)
         await self._lanes.quiet(lambda lane: isinstance(lane, tuple) and lane[0] == generation)
         self._forget_tables(lambda key: key[0] == generation)
-        await self._on_files(lambda: self._place.remove_all(generation))
+        await self._on_files(lambda: self.place.remove_all(generation))
         for table in [table for table in self._uncompacted if table[0] == generation]:
             self._compacted(table)
 
@@ -194,7 +194,7 @@ class LanceIndex:
 
         def names() -> list[str]:
             self._known(generation)
-            return self._place.tables(generation)
+            return self.place.tables(generation)
 
         tables = await self._on_files(names)
         found = [await self._on_table(generation, name, lambda _, table: table.owner()) for name in tables]
@@ -256,9 +256,7 @@ class LanceIndex:
     async def size(self) -> tuple[int, int]:
         """Files and bytes, of all generations together; the last that is known where counting takes long."""
         if self._counting is None or self._counting.done():
-            self._counting = asyncio.create_task(
-                self._lanes.run(_SIZE, partial(self._told, self._place.size))
-            )
+            self._counting = asyncio.create_task(self._lanes.run(_SIZE, partial(self._told, self.place.size)))
         done, _ = await asyncio.wait([self._counting], timeout=_COUNTING_SECONDS)
         if done:
             self._size = self._counting.result()
@@ -270,10 +268,10 @@ class LanceIndex:
         def versions(generation: str, name: str) -> list[StoredVersion]:
             from recollect.infra.index.tables import versions_of
 
-            return versions_of(generation, self._place.table(generation, name))
+            return versions_of(generation, self.place.table(generation, name))
 
         found: list[StoredVersion] = []
-        for generation, name in await self._on_files(self._place.all_tables):
+        for generation, name in await self._on_files(self.place.all_tables):
             lane = (generation, name)
             try:
                 found += await self._lanes.run(lane, partial(versions, *lane))
@@ -293,16 +291,16 @@ class LanceIndex:
             return self._asked(lambda: work(self._known(generation), self._table(generation, name)))
 
         try:
-            async with asyncio.timeout(self._place.patience):
+            async with asyncio.timeout(self.place.patience):
                 return await self._lanes.run((generation, name), asked)
         except TimeoutError as error:
-            self._place.went_down("S3 takes too long")
+            self.place.went_down("S3 takes too long")
             raise IndexUnreachable("the index cannot be used: S3 takes too long") from error
 
     def _asked(self, work: Callable[[], T]) -> T:
         """What is asked of a place that did not answer a moment ago fails at once."""
         try:
-            self._place.refuse_while_down()
+            self.place.refuse_while_down()
         except StorageUnavailable as error:
             raise IndexUnreachable(f"the index cannot be used: {error.message}") from error
         return self._told(work)
@@ -311,10 +309,10 @@ class LanceIndex:
         try:
             return work()
         except StorageUnavailable as error:
-            self._place.went_down(error.message)
+            self.place.went_down(error.message)
             raise IndexUnreachable(f"the index cannot be used: {error.message}") from error
         except IndexUnreachable:
-            self._place.went_down("S3 does not answer")
+            self.place.went_down("S3 does not answer")
             raise
         except OSError as error:
             raise IndexUnavailable(f"the index cannot be used: {error.strerror}") from error
@@ -337,7 +335,7 @@ class LanceIndex:
             return None
 
     def _describe(self, generation: Generation) -> None:
-        self._place.replace(self._description(generation.name), json.dumps(asdict(generation)).encode())
+        self.place.replace(self._description(generation.name), json.dumps(asdict(generation)).encode())
 
     def _known(self, name: str) -> Generation:
         generation = self._read(name)
@@ -356,7 +354,7 @@ class LanceIndex:
 
     def _read_object(self, path: str) -> dict[str, Any] | None:
         """None where the file is missing, unreadable or no JSON object; all but the first is logged."""
-        if (content := self._place.read(path)) is None:
+        if (content := self.place.read(path)) is None:
             return None
         try:
             found = json.loads(content)
@@ -375,7 +373,7 @@ class LanceIndex:
         key = (generation, name)
         with self._tables_lock:
             table = self._tables.pop(key, None) or OwnerTable(
-                self._place.table(generation, name), self._fail_points, partial(self._compacted, key)
+                self.place.table(generation, name), self._fail_points, partial(self._compacted, key)
             )
             self._tables[key] = table
             if len(self._tables) > _OPEN_TABLES:

@@ -15,8 +15,9 @@ async def new_generation(store: LanceIndex, ledger: SqlIndexLedger, above: Gener
     """An empty generation beside all others. `above` may be gone from the disk; its name is not used again."""
     names = [generation.name for generation in await store.generations()]
     names += [above.name] if above is not None else []
-    number = 1 + max((int(name[1:]) for name in names if name[1:].isdigit()), default=0)
-    generation = Generation(f"g{number:06d}", FORMAT)
+    number = 1 + max((int(name[1:7]) for name in names if name[1:7].isdigit()), default=0)
+    # The ledger knows generations by name: one of another home, or of S3, must not pass for this one.
+    generation = Generation(f"g{number:06d}{store.place.mark}", FORMAT)
     await ledger.add_generation(generation.name)
     await store.create(generation)
     return generation

@@ -141,7 +141,7 @@ async def test_writers_at_the_same_moment_lose_nothing_or_are_told(index: LanceI
     place = IndexBucket(url)
     other = LanceIndex(place)
     await other.open()
-    place.term = index._place.term  # type: ignore[attr-defined]
+    place.term = index.place.term  # type: ignore[attr-defined]
     kept = {"a"}
     for number in range(5):
         writes = {
@@ -220,7 +220,7 @@ async def test_nobody_waits_for_an_s3_that_hangs(
         return 503 if hangs and let_go.wait(20) else None
 
     with FaultyS3(fault):
-        index._place.objects = S3Objects(url)  # type: ignore[attr-defined]
+        index.place.objects = S3Objects(url)  # type: ignore[attr-defined]
         with pytest.raises(IndexUnreachable, match="too long"):
             await index.load(G, ANN)
         begun = time.monotonic()
@@ -236,7 +236,7 @@ async def test_nobody_waits_for_an_s3_that_hangs(
 async def test_whoever_asks_an_s3_that_is_down_again_is_told_at_once(url: str, index: LanceIndex) -> None:
     await put(index, {"a": "one"})
     with FaultyS3(lambda method, path: 403) as broken:
-        index._place.objects = S3Objects(url)  # type: ignore[attr-defined]
+        index.place.objects = S3Objects(url)  # type: ignore[attr-defined]
         with pytest.raises(IndexUnreachable):
             await index.load(G, ANN)
         asked, begun = broken.faults, time.monotonic()

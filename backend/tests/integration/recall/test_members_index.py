@@ -37,11 +37,17 @@ class Members:
         """With a home that nobody has used, unless the name comes again."""
         home = self._folder / name
         (home / "index/g000001").mkdir(parents=True)  # Of the time when it was no member.
-        embedding = {"kind": "onnx", "query_seconds": 30}
-        settings = {"database_url": self._database, "files_url": self.url, "embedding": embedding}
-        async with opened(home, member_url="http://127.0.0.1:1", **settings) as opened_home:
+        async with self.alone(name, member_url="http://127.0.0.1:1") as opened_home:
             yield opened_home
         assert not (home / "index").exists()
+
+    @asynccontextmanager
+    async def alone(self, name: str, **settings: str) -> AsyncIterator[Home]:
+        """The index is in the home, unless the settings say that it is a member."""
+        embedding = {"kind": "onnx", "query_seconds": 30}
+        places = {"database_url": self._database, "files_url": self.url}
+        async with opened(self._folder / name, embedding=embedding, **places, **settings) as home:
+            yield home
 
     def times_embedded(self, *texts: str) -> list[int]:
         """As messages: memories quote them."""
@@ -105,6 +111,25 @@ async def test_what_is_forgotten_leaves_the_bucket_whoever_leads(members: Member
         proof = await home.app.forgotten_verifier.verify()
         assert (proof.problems, proof.looked_at["rows in all of them"]) == ([], 1)
         assert await found(home, "other", "keyword") == ["Of the other thread"]
+
+
+async def test_what_is_forgotten_while_there_are_no_members_is_not_found_by_the_next(
+    members: Members,
+) -> None:
+    async with members.leading("first") as home:
+        await home.add("t1", *TEXTS)
+        await home.add("t2", "Of the other thread")
+        await home.app.search.indexer.settled()
+    async with members.alone("first") as home:
+        await home.client.delete("/api/v1/threads/t1")
+        await home.drain()
+        await home.app.search.indexer.settled()
+    async with members.leading("second") as home:
+        await home.app.search.indexer.settled()
+        assert await found(home, "bicycle", "keyword") == []
+        assert await found(home, "other", "keyword") == ["Of the other thread"]
+        await home.drain()
+        await eventually(lambda: not members.objects_with("bicycle"))
 
 
 @pytest.mark.slow
