@@ -18,7 +18,7 @@ from recollect.infra.embedders.openai import OpenAiEmbedder
 from recollect.infra.embedders.port import embedder_of, former_embedder
 from recollect.infra.files import files_of
 from recollect.infra.home_lock import HomeLock
-from recollect.infra.index.places import index_place
+from recollect.infra.index.bucket import index_place
 from recollect.infra.index.store import LanceIndex
 from recollect.infra.job_engine import JobEngine
 from recollect.infra.journal.cells import SqlCellStore, SqlCellTexts, SqlModelAnswers

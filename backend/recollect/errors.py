@@ -233,6 +233,8 @@ class IndexUnavailable(Unavailable):
 class IndexUnreachable(IndexUnavailable):
     """The S3 that holds the index does not answer: it is as it was."""
 
+    code = "index_unreachable"
+
 
 class ServerUnreachable(Unavailable):
     """The server does not answer."""

@@ -39,13 +39,14 @@ from recollect.setting_groups import (
 
 PREFIX = "RECOLLECT_"
 TOML_NAME = "recollect.toml"
-MODELS = "models"
-VAULT = "vault"
+MODELS, VAULT = "models", "vault"
 PACKAGED_MODEL = Path(__file__).parent / MODELS / "recall-v1"
 """The embedding model that is part of the package."""
 RESERVED_BACKENDS = ("default", "tasks")
 """Names of the backends that have groups of their own."""
 Names = Annotated[list[str], NoDecode]
+Bucket = Annotated[str, Field(pattern=r"^s3://[^/?#@:]+(/[^?#]*)?$")]
+Origin = Annotated[str, Field(pattern=r"^https?://[^/?#@\s]+/?$")]
 
 
 class Settings(BaseSettings):
@@ -80,16 +81,10 @@ class Settings(BaseSettings):
     database_wait_seconds: float = Field(
         20, gt=0, le=600, description="How long a request or a start waits for PostgreSQL to come back."
     )
-    files_url: str | None = Field(
-        None,
-        pattern=r"^s3://[^/?#@:]+(/[^?#]*)?$",
-        description="Where the vault is: s3://<bucket>/<prefix>; unset: the home.",
+    files_url: Bucket | None = Field(
+        None, description="The vault: s3://<bucket>/<prefix>; unset: in the home."
     )
-    member_url: str | None = Field(
-        None,
-        pattern=r"^https?://[^/?#@\s]+/?$",
-        description="Where other servers on the same PostgreSQL reach this one; unset: there are none.",
-    )
+    member_url: Origin | None = Field(None, description="Where other servers on its journal reach this one.")
     synchronous: Literal["FULL", "NORMAL"] = Field(
         "FULL", description="FULL survives a power cut; NORMAL may lose the last moments."
     )

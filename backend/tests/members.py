@@ -1,5 +1,6 @@
 """Several servers on one journal in PostgreSQL and one prefix in S3, each a process with a home of its own."""
 
+import re
 import shutil
 import socket
 from collections.abc import Mapping
@@ -63,6 +64,13 @@ class Members:
         found = wait_until(look, "a server leads", seconds=TAKEN_OVER_SECONDS, every=0.1)
         assert found is not None
         return found
+
+    def crashes(self) -> str:
+        """What the servers, killed ones too, logged of errors that nobody foresaw."""
+        logs = [log.read_text(encoding="utf-8") for log in self._folder.glob("server-*.log")]
+        return "\n".join(
+            log[found.start() :][:3000] for log in logs if (found := re.search("unexpected error", log))
+        )
 
     def standby(self) -> Server:
         leader = self.leader()

@@ -389,9 +389,7 @@ class _Gathered:
     def _with_own_id(self, path: str, turn: Turn, number: int) -> Turn:
         """Two turns must not share a message id; the later one gets a new one and keeps its words."""
         if turn.message_id in self._message_ids:
-            self.problems.append(
-                f"{path}: turn {turn.turn_id} has the message id of another; it gets a new one"
-            )
+            self.problems.append(f"{path}: turn {turn.turn_id} has another's message id; it gets a new one")
             turn = replace(turn, message_id=f"{turn.message_id}~{number}")
         self._message_ids.add(turn.message_id)
         return turn

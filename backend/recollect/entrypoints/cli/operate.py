@@ -43,13 +43,19 @@ def worker(home: Home = None, host: Host = None, port: Port = None) -> None:
 
 def _serve(settings: "Settings", *, is_worker: bool) -> None:
     from recollect.app import open_app
-    from recollect.entrypoints.http.server import run_server
+    from recollect.entrypoints.http.server import run_server, serve
     from recollect.entrypoints.logs import logging_to_stderr
     from recollect.infra.home_lock import limit_arenas
 
     limit_arenas()
     with logging_to_stderr(settings):
-        run_server(open_app(settings, leads_others=True), is_worker=is_worker)
+        app = open_app(settings, leads_others=True)
+        if settings.member_url is None:
+            run_server(serve(app))
+            return
+        from recollect.entrypoints.http.member import serve_beside_others
+
+        run_server(serve_beside_others(app, is_worker=is_worker))
 
 
 @commands.command(

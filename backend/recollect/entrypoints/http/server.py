@@ -7,7 +7,7 @@ import signal
 import socket
 import sys
 import time
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from functools import cache, partial
 from pathlib import Path
@@ -158,16 +158,10 @@ def create_server(app: App, around: Callable[[ASGIApp], ASGIApp] = lambda inner:
     )
 
 
-def run_server(app: App, *, is_worker: bool = False) -> None:
-    """Run until SIGTERM or SIGINT, on the fastest loop there is."""
+def run_server(serving: Coroutine[Any, Any, None]) -> None:
+    """Run until it ends, on the fastest loop there is."""
     import uvloop
 
-    if app.settings.member_url is None:
-        serving = serve(app)
-    else:
-        from recollect.entrypoints.http.member import serve_beside_others
-
-        serving = serve_beside_others(app, is_worker=is_worker)
     # By default a thread that renders a transcript may keep a request waiting for 5 ms at a time.
     sys.setswitchinterval(0.0005)
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:

@@ -16,8 +16,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from recollect.errors import StorageUnavailable
-from recollect.infra.index.places import LIVE, TERM, table_names
-from recollect.infra.s3_objects import Changed, S3Objects, s3_options
+from recollect.infra.index.places import LIVE, TERM, IndexFolder, Place, table_names
+from recollect.infra.s3_objects import INDEX, Changed, S3Objects, s3_options
+from recollect.settings import Settings
 
 if TYPE_CHECKING:
     import lancedb
@@ -39,6 +40,13 @@ _TAKEN = "another server has taken the index"
 _is_of_s3 = re.compile(r'S3 error|store: "S3"|necessary privileges|HTTP error|status code: [345]').search
 """What the libraries below LanceDB say if S3 did not answer, or refused. An object that is missing reads otherwise."""
 _log = logging.getLogger("recollect.index")
+
+
+def index_place(settings: Settings) -> Place:
+    """In the bucket where another server may lead next, with a home of its own; else in the home."""
+    if settings.member_url is None or settings.files_url is None:
+        return IndexFolder(settings.index_path)
+    return IndexBucket(f"{settings.files_url.rstrip('/')}/{INDEX}", settings.index_path)
 
 
 class IndexBucket:

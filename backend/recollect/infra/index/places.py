@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from recollect.infra.vault_read import sync
-from recollect.settings import Settings
 
 if TYPE_CHECKING:
     import lancedb
@@ -108,16 +107,6 @@ class Place(Protocol):
         """Generation and name of every owner's table, those half-made or left behind included."""
 
     def table(self, generation: str, name: str) -> TablePlace: ...
-
-
-def index_place(settings: Settings) -> Place:
-    """In the bucket where another server may lead next, with a home of its own."""
-    if settings.member_url is None or settings.files_url is None:
-        return IndexFolder(settings.index_path)
-    from recollect.infra.index.bucket import IndexBucket
-    from recollect.infra.s3_objects import INDEX
-
-    return IndexBucket(f"{settings.files_url.rstrip('/')}/{INDEX}", settings.index_path)
 
 
 def table_names(names: Iterable[str]) -> list[str]:

@@ -117,15 +117,13 @@ class IndexForgetter:
                 paths = list(dict.fromkeys(row.path for row in gone if row.type != TURN))
                 # In this order: rows that nobody knows of are put again; rows that are not there would be missed.
                 await words.ledger.record_notes(generation, owner, [], paths)
-                ids = [row.row_id for row in gone]
-                if ids:
+                if ids := [row.row_id for row in gone]:
                     await words.store.remove(generation, owner, ids)
                     words.fail_points.reach("index.removed")
                 await words.store.compact(generation, owner)
                 if generation == self.indexer.live.name:
-                    await words.corpus_cache.extend(
-                        owner, [], [], {*ids, *words.corpus_cache.ids(owner, is_gone)}
-                    )
+                    cached = words.corpus_cache.ids(owner, is_gone)
+                    await words.corpus_cache.extend(owner, [], [], {*ids, *cached})
                 if thread is not None and (seen := await words.ledger.progress(generation, thread)):
                     await words.ledger.reset_thread(generation, seen.thread_pk)
                     words.corpus_cache.drop(owner)

@@ -147,9 +147,9 @@ async def test_a_backup_is_the_same_file_and_is_restored_into_either(
     async with opened(home, database_url=url) as there:
         saved = tmp_path / "saved.tar.gz"
         operator = Caller(local_operator=True)
-        await backup(
-            operator, there.app.jobs, there.app.settings, there.app.database.connector, there.app.vault, saved
-        )
+        app = there.app
+        journal, ledger = app.database.connector, app.ledger_outbox.ledger
+        await backup(operator, app.jobs, app.settings, journal, app.vault, ledger, saved)
     for name, database_url in (("file", None), ("postgres", other)):
         restored = load_settings(home=tmp_path / name, database_url=database_url)
         assert (await restore_home(saved, restored, open_home)).ok

@@ -411,6 +411,6 @@ async def test_a_backup_follows_no_link_out_of_the_vault(tmp_path: Path) -> None
         (notes / "inside.md").symlink_to("real.md")
         (notes / "outside.md").symlink_to(secret)
         (notes / "folder").symlink_to(tmp_path)
-        packed = await files_to_back_up(home.app.settings.home, home.app.vault)
+        packed = await files_to_back_up(home.app.settings.home, home.app.vault, home.app.ledger_outbox.ledger)
         names = {Path(name).name for name in packed if name.startswith("vault/default/users/ann/notes/")}
         assert names == {"real.md", "inside.md"}

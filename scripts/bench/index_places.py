@@ -1,6 +1,6 @@
 """Measure the index in S3 beside the folder: one user's messages are indexed, searched and forgotten in both.
 
-    PYTHONPATH=backend .venv/bin/python scripts/index_places.py [--messages 2000]
+    PYTHONPATH=backend .venv/bin/python scripts/bench/index_places.py [--messages 2000]
 
 S3 is moto's, one Python process on this machine, which answers one request at a time: a real one takes longer for each
 request and answers many at once.
