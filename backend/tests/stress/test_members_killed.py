@@ -5,6 +5,7 @@ import random
 import signal
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,7 @@ from tests.stress.utils import SUBJECTS, Api, Figures, Size, chatting_settings, 
 UNAVAILABLE = 503
 A_REQUEST_IN = 7
 """Of the requests to S3, while it is faulty, fails."""
+SETTLED_SECONDS = 300
 
 
 @pytest.fixture
@@ -42,58 +44,81 @@ class Patient(Api):
         return answer
 
 
-@pytest.mark.timeout(3000)
+@dataclass
+class Storm:
+    """Servers under load, killed one after another."""
+
+    members: Members
+    cluster: Cluster
+    crowd: list[Client]
+    figures: Figures
+    chance: random.Random
+    names: list[str]
+    most_requests: int
+    """Between two kills."""
+    is_faulty: bool = False
+
+    def fault(self, method: str, path: str) -> int | None:
+        """Of a request to S3."""
+        return UNAVAILABLE if self.is_faulty and self.chance.randrange(A_REQUEST_IN) == 0 else None
+
+    async def blow(self, kills: int) -> None:
+        """The second one is followed by the end of the database. Afterwards the work that waits is done."""
+        async with asyncio.TaskGroup() as group:
+            working = [group.create_task(roam(person, self.members, self.figures)) for person in self.crowd]
+            for number in range(kills):
+                wanted = self.figures.requests + self.chance.randint(1, self.most_requests)
+                await eventually(partial(self.has_seen, wanted), seconds=120)
+                leader = await asyncio.to_thread(self.members.leader)
+                await self.kill(leader if number % 2 else self.chance.choice(self.names), also=number == 1)
+            for task in working:
+                task.cancel()
+        async with door(self.members.standby().address, self.figures) as api:
+            await api.drained(SETTLED_SECONDS)
+
+    async def kill(self, name: str, *, also: bool) -> None:
+        await asyncio.to_thread(self.members.kill, name)
+        self.figures.kills += 1
+        if also:
+            await asyncio.to_thread(self.cluster.stop, signal.SIGQUIT)
+            await asyncio.to_thread(self.cluster.start)
+            self.figures.kills += 1
+        await asyncio.to_thread(self.members.start, name)
+
+    def has_seen(self, requests: int) -> bool:
+        return self.figures.requests >= requests
+
+
+@pytest.mark.timeout(3600)
 async def test_kills_of_any_server_lose_double_mix_up_and_leak_nothing(
     tmp_path: Path, cluster: Cluster, model: MortalModel, figures: Figures, size: Size
 ) -> None:
     chance = random.Random(f"members {size}")
-    kills, restarts = size.of(quick=4, long=200), size.of(quick=1, long=5)
-    names = size.of(
-        quick=["one", "two", "worker"], long=["one", "two", "three", "worker1", "worker2", "worker3"]
-    )
     subjects = [subject for subject in SUBJECTS if subject.name.isascii()]  # Which stand in headers.
     crowd = [
         Client(number, subjects[number % len(subjects)], random.Random(number))
         for number in range(size.of(quick=6, long=50))
     ]
+    more = size.of(quick=[], long=["three", "worker2", "worker3"])
+    names = ["one", "two", "worker", *more]
+    storms, kills = size.of(quick=(1, 4), long=(10, 20))
+    settings = chatting_settings(model, embedding=True) | {
+        "RECOLLECT_DATABASE_URL": cluster.url(str(tmp_path))
+    }
+    settings["RECOLLECT_FILES_URL"] = new_url()
     model.control(chunk_delay_seconds=0.005)
-    is_faulty = False
-    fault = lambda method, path: UNAVAILABLE if is_faulty and chance.randrange(A_REQUEST_IN) == 0 else None  # noqa: E731
-    with FaultyS3(fault) as faulty:
-        settings = {
-            **chatting_settings(model, embedding=True),
-            "RECOLLECT_DATABASE_URL": cluster.url(str(tmp_path)),
-            "RECOLLECT_FILES_URL": new_url(),
-        }
-        with Members(tmp_path, settings) as members:
+    with Members(tmp_path, settings) as members:
+        storm = Storm(members, cluster, crowd, figures, chance, names, size.of(quick=60, long=150))
+        with FaultyS3(storm.fault) as faulty:
             for name in names:
                 await asyncio.to_thread(members.start, name)
-            async with asyncio.TaskGroup() as group:
-                working = [group.create_task(roam(person, members, figures)) for person in crowd]
-                for number in range(kills):
-                    is_faulty = kills // 4 <= number < kills // 2
-                    before = figures.requests
-                    wanted = before + chance.randint(1, size.of(quick=60, long=150))
-                    await eventually(partial(reached, figures, wanted), seconds=120)
-                    victim = await asyncio.to_thread(members.leader) if number % 2 else chance.choice(names)
-                    await asyncio.to_thread(members.kill, victim)
-                    figures.kills += 1
-                    if number % (kills // restarts) == 1:
-                        await asyncio.to_thread(cluster.stop, signal.SIGQUIT)
-                        await asyncio.to_thread(cluster.start)
-                        figures.kills += 1
-                    await asyncio.to_thread(members.start, victim)
-                for task in working:
-                    task.cancel()
+            for number in range(storms):
+                storm.is_faulty = number % 2 == 0
+                await storm.blow(kills)
+            storm.is_faulty = False
             figures.faults += faulty.faults
             async with door(members.standby().address, figures) as api:
-                for person in crowd:
-                    await person.settle(api)
-                    await person.send_again(api)
-                await api.drained(180)
-                await api.indexed("embedded", seconds=180)
-                for person in crowd:
-                    await holds_what_was_said(person, api)
+                await nothing_is_wrong(api, crowd)
             server = members.standby()
             covered(server.client)
             verified(server)
@@ -102,8 +127,14 @@ async def test_kills_of_any_server_lose_double_mix_up_and_leak_nothing(
     figures.nothing_wrong()
 
 
-def reached(figures: Figures, requests: int) -> bool:
-    return figures.requests >= requests
+async def nothing_is_wrong(api: Api, crowd: list[Client]) -> None:
+    for person in crowd:
+        await person.settle(api)
+        await person.send_again(api)
+    await api.drained(SETTLED_SECONDS)
+    await api.indexed("embedded", seconds=SETTLED_SECONDS)
+    for person in crowd:
+        await holds_what_was_said(person, api)
 
 
 async def roam(person: Client, members: Members, figures: Figures) -> None:
