@@ -26,7 +26,7 @@ from recollect.domain.job import (
 )
 from recollect.domain.model import ThreadRef
 from recollect.domain.strategy import STRATEGY
-from recollect.errors import HomeUnusable, IndexUnavailable, StorageUnavailable
+from recollect.errors import HomeUnusable, IndexUnavailable, StorageUnavailable, Unavailable
 from recollect.infra.job_engine import Handler
 from recollect.infra.journal.audit_lines import SqlAuditLines
 from recollect.infra.journal.forgotten_proof import SqlForgottenProof
@@ -86,6 +86,11 @@ class App(Assembly):
             self.disk_use.start("disk-use")
             self.index_notes.start("index-notes")
         except BaseException:
+            # What may run already; a member starts again.
+            with suppress(Unavailable):
+                await self.jobs.stop()
+            await self.search.reindexer.stop()
+            await self.search.indexer.stop()
             await self._close()
             raise
 

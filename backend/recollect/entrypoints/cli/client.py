@@ -34,6 +34,7 @@ _INDEX_DELAY_MS = 3_000
 _SILENCE_SECONDS = 60.0
 """An answer that is on its way gives a sign of life every quarter of a minute."""
 _HEALTH_SECONDS = 15.0
+_LOOKS, _LOOK_EVERY = 20, 0.25
 Json = dict[str, Any]
 
 
@@ -116,7 +117,7 @@ async def home_client(
         async with _client(holder.address, holder.token, space) as client:
             yield HomeClient(client)
         return
-    if (leader := await _leader_elsewhere(settings)) is not None:
+    if (leader := await leader_elsewhere(settings)) is not None:
         async with _client(leader.address, leader.operator, space) as client:
             yield HomeClient(client)
         return
@@ -130,18 +131,22 @@ async def home_client(
             yield HomeClient(client)
 
 
-async def _leader_elsewhere(settings: Settings) -> "Leader | None":
-    """Who leads the servers on the journal in PostgreSQL, if there are any."""
+async def leader_elsewhere(settings: Settings) -> "Leader | None":
+    """Who leads the servers on the journal in PostgreSQL, if there are any. One that was cut off a moment ago is waited for."""
     if settings.postgres_url is None or settings.files_url is None:
         return None
     from recollect.infra.journal.database import leadership_of
 
     leadership = leadership_of(settings)
     try:
-        seen = await asyncio.to_thread(leadership.look)
+        for _ in range(_LOOKS):
+            seen = await asyncio.to_thread(leadership.look)
+            if seen is None or seen.is_held or seen.leader is None:
+                return seen.leader if seen is not None and seen.is_held else None
+            await asyncio.sleep(_LOOK_EVERY)
     finally:
-        leadership.close()
-    return seen.leader if seen is not None and seen.is_held else None
+        await asyncio.to_thread(leadership.close)
+    return None
 
 
 def _unhurried(settings: Settings) -> Settings:

@@ -1,6 +1,6 @@
 """The Model Context Protocol over stdin and stdout: each message goes to `/mcp` of a server.
 
-That is the server that runs on this home. Where none does, this process opens the home and becomes one, on a free port
+That is the server that runs on this home, or that leads those on its journal. Where none does, this process opens the home and becomes one, on a free port
 of this machine, so that several agents can share a home; when it ends, another of them takes its place.
 """
 
@@ -21,6 +21,7 @@ import httpx2
 
 from recollect.domain.access import USER_HEADER
 from recollect.entrypoints import SPACE_HEADER
+from recollect.entrypoints.cli.client import leader_elsewhere
 from recollect.errors import HomeInUse, RecollectError
 from recollect.infra.home_lock import current_holder
 from recollect.settings import Settings
@@ -72,6 +73,8 @@ class Way:
         while True:
             holder = current_holder(self._settings.home)
             try:
+                if holder is None and (leader := await leader_elsewhere(self._settings)) is not None:
+                    return self._to(leader.address, leader.operator)
                 if holder is None:
                     return await self._open()
                 if holder.address is not None:

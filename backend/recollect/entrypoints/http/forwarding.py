@@ -1,8 +1,10 @@
 """Passing a request on to the server that leads, and its answer back, as they come."""
 
 import asyncio
+import socket
 import ssl
 from collections.abc import AsyncIterator
+from contextlib import suppress
 from typing import cast
 
 import httpx2
@@ -10,12 +12,30 @@ from starlette.requests import ClientDisconnect
 from starlette.types import Message, Receive, Scope, Send
 
 from recollect.entrypoints.http.guard import FORWARDED, LOCAL, OPEN
+from recollect.errors import InvalidInput
 from recollect.infra.journal.connector import Leader
 
 NOT_LEADING = 421
+"""With the header, from a server that is asked as the leader and is none."""
 _MOST_KEPT = 1024 * 1024
 """Of a body that is kept, so that it can be sent to another leader."""
 _CONNECT_SECONDS = 2.0
+_OF_BODIES = (b"content-length", b"transfer-encoding")
+_SILENT_SECONDS = 5
+_KEEPALIVE = [
+    (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1),
+    *(
+        (socket.IPPROTO_TCP, getattr(socket, name), value)
+        for name, value in (
+            ("TCP_KEEPIDLE", _SILENT_SECONDS),
+            ("TCP_KEEPINTVL", _SILENT_SECONDS),
+            ("TCP_KEEPCNT", 3),
+            ("TCP_USER_TIMEOUT", 4000 * _SILENT_SECONDS),
+        )
+        if hasattr(socket, name)
+    ),
+]
+"""A leader whose machine is gone is noticed within 20 seconds."""
 _OF_A_HOP = frozenset(
     b"connection keep-alive proxy-connection proxy-authenticate te trailer upgrade expect date server".split()
 ) | {FORWARDED}
@@ -32,11 +52,15 @@ class BrokenOff(Exception):
 class Arrived:
     """A request's body, as it comes. A short one is kept."""
 
-    def __init__(self, receive: Receive) -> None:
+    def __init__(self, scope: Scope, receive: Receive) -> None:
         self._receive = receive
         self._kept: list[bytes] | None = []
         self._size = 0
-        self._is_whole = False
+        self.has_body = any(name in _OF_BODIES for name, _ in scope["headers"])
+        self._is_whole = not self.has_body
+        self._whole = asyncio.Event()
+        if self._is_whole:
+            self._whole.set()
 
     @property
     def can_be_sent_again(self) -> bool:
@@ -55,6 +79,8 @@ class Arrived:
                 self._kept = None
             if self._kept is not None:
                 self._kept.append(chunk)
+            if self._is_whole:
+                self._whole.set()
             if chunk:
                 yield chunk
 
@@ -76,12 +102,10 @@ class Arrived:
 
     async def gone(self) -> None:
         """Returns when the client is no longer there, once all of the body has come."""
-        while self._is_whole:
-            try:
+        await self._whole.wait()
+        with suppress(ClientDisconnect):
+            while True:
                 await self._next()
-            except ClientDisconnect:
-                return
-        await asyncio.Event().wait()
 
     async def _next(self) -> Message:
         message = await self._receive()
@@ -100,6 +124,7 @@ class Forwarder:
         self._transport = httpx2.AsyncHTTPTransport(
             verify=leader.address.startswith("https://") or ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT),
             limits=httpx2.Limits(max_connections=None, max_keepalive_connections=100, keepalive_expiry=2),
+            socket_options=_KEEPALIVE,
         )
 
     async def aclose(self) -> None:
@@ -107,14 +132,21 @@ class Forwarder:
         await self._transport.aclose()
 
     async def pass_on(self, scope: Scope, arrived: Arrived, send: Send) -> None:
-        """Raises NotSent, BrokenOff or ClientDisconnect."""
-        pumping = asyncio.create_task(self._exchange(scope, arrived, send))
+        """Raises NotSent, BrokenOff, InvalidInput or ClientDisconnect."""
+        is_answered = False
+
+        async def noting(message: Message) -> None:
+            nonlocal is_answered
+            is_answered = message["type"] == "http.response.body" and not message.get("more_body")
+            await send(message)
+
+        pumping = asyncio.create_task(self._exchange(scope, arrived, noting))
         watching = asyncio.create_task(arrived.gone())
         try:
             await asyncio.wait({pumping, watching}, return_when=asyncio.FIRST_COMPLETED)
-            if not pumping.done():
+            if not pumping.done() and not is_answered:
                 raise ClientDisconnect
-            pumping.result()
+            await pumping
         finally:
             for task in (pumping, watching):
                 task.cancel()
@@ -126,10 +158,12 @@ class Forwarder:
             response = await self._transport.handle_async_request(request)
         except (httpx2.ConnectError, httpx2.ConnectTimeout) as error:
             raise NotSent from error
+        except httpx2.LocalProtocolError as error:
+            raise InvalidInput(f"the request can't be passed on to the server that leads: {error}") from error
         except httpx2.TransportError as error:
             raise BrokenOff from error
         try:
-            if response.status_code == NOT_LEADING:
+            if response.status_code == NOT_LEADING and FORWARDED.decode() in response.headers:
                 raise NotSent
             headers = [
                 (name.lower(), value)
@@ -153,18 +187,20 @@ class Forwarder:
             (name, operator if name == b"authorization" and value == self._own_token else value)
             for name, value in named
         ]
-        has_body = any(name in (b"content-length", b"transfer-encoding") for name, _ in headers)
         target = (
             scope["raw_path"].split(b"?")[0]
             + (b"?" if scope["query_string"] else b"")
             + scope["query_string"]
         )
         url = httpx2.URL(self.leader.address).copy_with(raw_path=target)
+        if not any(name == b"host" for name, _ in headers):
+            headers.append((b"host", url.netloc))  # HTTP/1.0 needs none.
+        is_open = OPEN if (FORWARDED, OPEN) in scope["headers"] else self._is_open
         return httpx2.Request(
             scope["method"],
             url,
-            headers=[*headers, (FORWARDED, self._is_open)],
-            stream=_Body(arrived if has_body else None),
+            headers=[*headers, (FORWARDED, is_open)],
+            stream=_Body(arrived if arrived.has_body else None),
             extensions={"timeout": {"connect": _CONNECT_SECONDS, "pool": None, "read": None, "write": None}},
         )
 

@@ -33,7 +33,7 @@ from recollect.entrypoints.http.server import (
     warm_up_and_collect,
     warn_of_settings,
 )
-from recollect.errors import HomeInUse, StorageUnavailable, Unavailable
+from recollect.errors import HomeInUse, RecollectError, SchemaTooNew, Unavailable
 from recollect.infra.addresses import is_loopback
 from recollect.infra.journal.database import leadership_of
 from recollect.infra.journal.postgres_leader import Leadership, Seen
@@ -60,6 +60,8 @@ class Member:
         self._patience = _WORKERS_PATIENCE if is_worker else _PATIENCE
         self._is_open = not is_loopback(app.settings.host)
         self._is_starting = False
+        self._is_too_old = False
+        self.is_ending: Callable[[], bool] = lambda: False
         self.leads = False
         """Whether the home is open here."""
         self._forwarder: Forwarder | None = None
@@ -81,13 +83,18 @@ class Member:
                 free_since = None
             elif free_since is None:
                 free_since = now
-            elif seen.leader is None or now - free_since >= self._patience:
+            elif self._may_lead() and (seen.leader is None or now - free_since >= self._patience):
                 free_since = None
                 await self._try_to_lead()
+                if not self.leads:
+                    await asyncio.sleep(_LOOK_EVERY)
                 continue
             if seen is not None:
                 await self._follow(seen)
             await asyncio.sleep(_LOOK_EVERY)
+
+    def _may_lead(self) -> bool:
+        return not (self._is_too_old or self.is_ending())
 
     async def lead(self) -> None:
         """Keep the journal. Returns when another server has taken it."""
@@ -117,6 +124,9 @@ class Member:
             await self._app.start()
         except (HomeInUse, Unavailable) as error:
             _log.info("this server does not lead yet: %s", error)
+        except SchemaTooNew as error:
+            self._is_too_old = True
+            _log.warning("this server can only pass requests on: %s", error)
         else:
             self.leads = True
             self._app.metrics.leads.set(1)
@@ -138,6 +148,8 @@ class Member:
         if seen is not None and seen.leader is not None and seen.leader.operator == self._app.lock.token:
             leader = None
         current = self._forwarder
+        if seen is not None and not seen.is_held and current is not None and seen.leader == current.leader:
+            return  # PostgreSQL restarts: who leads goes on, unless somebody else takes the journal.
         if leader == (current.leader if current is not None else None):
             return
         self._forwarder = None
@@ -186,8 +198,8 @@ class Member:
             await send(message)
 
         try:
-            await self._pass_on(scope, Arrived(receive), noting, lambda: began)
-        except Unavailable as error:
+            await self._pass_on(scope, Arrived(scope, receive), noting, lambda: began)
+        except RecollectError as error:
             refused = await _refused(Request(scope), error)
             await refused(scope, receive, send)
 
@@ -200,26 +212,28 @@ class Member:
         is_from_a_member = FORWARDED in scope["recollect.headers"]
         while True:
             if is_from_a_member and not (self.leads or self._is_starting):
-                await Response(status_code=NOT_LEADING)(scope, arrived.again(), send)
+                mark = {FORWARDED.decode(): "not leading"}
+                await Response(status_code=NOT_LEADING, headers=mark)(scope, arrived.again(), send)
                 return
             await self._wait_for_a_leader(until)
-            forwarder = self._forwarder
+            forwarder = None if is_from_a_member else self._forwarder
             if forwarder is None:
                 if self.leads:
                     await self._inner(scope, arrived.again(), send)
                     return
+                await asyncio.sleep(0)
                 continue
             try:
                 await forwarder.pass_on(scope, arrived, send)
             except NotSent as error:
-                if not arrived.can_be_sent_again:
-                    raise Unavailable(
-                        "the server that leads changed; nothing of this was kept", retry_after=_RETRY_AFTER
-                    ) from error
+                if not arrived.can_be_sent_again or time.monotonic() >= until:
+                    told = "the server that leads can't be reached; nothing of this was done"
+                    raise Unavailable(told, retry_after=_RETRY_AFTER) from error
             except BrokenOff as error:
                 if has_begun():
                     return  # The connection ends with half an answer, as it would with the leader itself.
-                if scope["method"] not in _SAFE:
+                may_repeat = scope["method"] in _SAFE and arrived.can_be_sent_again
+                if not may_repeat or time.monotonic() >= until:
                     raise Unavailable(
                         "the server that leads went away before it answered; whether this was done is not known."
                         " Ask again: a message that has an id is kept once",
@@ -247,6 +261,8 @@ async def serve_beside_others(app: App, *, is_worker: bool) -> None:
     app.lock.acquire()
     server = Door(door_config(app, create_server(app, member.around)))
 
+    member.is_ending = lambda: server.should_exit
+
     async def attend() -> None:
         await member.stand_by()
         refuse_open_door(app)
@@ -269,7 +285,7 @@ async def serve_beside_others(app: App, *, is_worker: bool) -> None:
             await member.close()
             if member.leads:
                 # What an overtaken server would still write is refused.
-                with suppress(StorageUnavailable) if was_overtaken else nullcontext():
+                with suppress(Unavailable) if was_overtaken else nullcontext():
                     await app.stop()
             app.lock.release()
     if isinstance(ended[0], Exception):

@@ -165,10 +165,16 @@ class PostgresConnector:
             wait_seconds=self._wait_seconds,
             leader=self._leader,
         )
+        opening = asyncio.ensure_future(asyncio.to_thread(transactions.open))
         try:
-            await asyncio.to_thread(transactions.open)
+            await asyncio.shield(opening)
         except psycopg.Error as error:
             raise translated(error, self.name) from error
+        except asyncio.CancelledError:
+            await asyncio.gather(opening, return_exceptions=True)
+            if opening.exception() is None:
+                await asyncio.to_thread(transactions.close)
+            raise
         self._transactions = transactions
         self._readers = PostgresReaders(self._url, self.name, wait_seconds=self._wait_seconds)
         self._commits.start(transactions)

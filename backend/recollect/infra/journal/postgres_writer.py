@@ -44,8 +44,11 @@ SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 
 """What is left of this process's own writer, where the server has not noticed that its connection broke."""
 _SETTINGS = """
 SET client_connection_check_interval = '1s'; SET lock_timeout = '{lock_ms}ms'; SET statement_timeout = 0;
-SET idle_session_timeout = 0; SET idle_in_transaction_session_timeout = 0"""
-"""The server notices within a second that this process died, in the middle of a long statement too."""
+SET idle_session_timeout = 0; SET idle_in_transaction_session_timeout = 0;
+SET tcp_keepalives_idle = 5; SET tcp_keepalives_interval = 5; SET tcp_keepalives_count = 3; SET tcp_user_timeout = 20000"""
+"""The server notices within a second that this process died, in the middle of a long statement too; and within 20 that
+its machine is gone.
+"""
 _LONGEST_STATEMENT = 600.0
 _LONGEST_LOOK = 5.0
 """Seconds for what finds out what became of a COMMIT."""

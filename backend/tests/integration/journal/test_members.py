@@ -2,6 +2,7 @@
 
 import json
 import signal
+import socket
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,7 +14,7 @@ from tests.chatting import joined, say, streamed, text_of, with_backend
 from tests.http_client import add, contents, message
 from tests.members import Members
 from tests.postgres import Cluster, own_cluster
-from tests.processes import Server, StandInModel, recollect, recollect_json
+from tests.processes import Server, StandInModel, recollect, recollect_json, wait_until
 
 
 @pytest.fixture(scope="module")
@@ -94,6 +95,36 @@ def test_a_stream_is_followed_and_ended_through_another_server(
         with joined(one.client, "t1", user_id="ann") as second:
             assert text_of(list(first)) == text_of(list(second)) != ""
     say(one.client, "t1", "And more?")
+
+
+def test_who_leaves_an_answer_through_another_server_ends_the_request_at_the_leader(
+    members: Members, settings: dict[str, str], model: StandInModel
+) -> None:
+    settings |= with_backend(model.base_url)
+    model.control(delay_seconds=30)
+    one = members.start("one")
+    members.leader()
+    two = members.start("two")
+    with (
+        httpx2.Client(base_url=two.address, timeout=60, trust_env=False) as client,
+        streamed(client, "t1", "Tell me of Ada Lovelace") as told,
+    ):
+        next(told)
+    route = 'route="/api/v1/threads/{thread_id}/messages"'
+    wait_until(lambda: route in one.client.get("/metrics").text, "the request has ended", seconds=10)
+
+
+def test_a_request_without_a_host_is_answered_by_a_server_that_stands_by(members: Members) -> None:
+    members.start("one")
+    members.leader()
+    two = members.start("two")
+    host, port = two.address.removeprefix("http://").split(":")
+    with socket.create_connection((host, int(port)), timeout=10) as line:
+        line.sendall(b"GET /health/live HTTP/1.0\r\n\r\n")
+        assert line.recv(100).startswith(b"HTTP/1.1 ")
+    with socket.create_connection((host, int(port)), timeout=10) as line:
+        line.sendall(b"GET /api/v1/threads HTTP/1.0\r\n\r\n")
+        assert line.recv(100).split(b" ")[1] in (b"200", b"400", b"403")
 
 
 def test_a_restart_of_the_database_leaves_the_leader_and_loses_nothing(
