@@ -10,6 +10,7 @@ from recollect.infra.archive import unpack
 from recollect.infra.files import files_of
 from recollect.infra.journal.database import Database, journal_connector
 from recollect.infra.journal.identity import forget_home_id
+from recollect.infra.journal.index import SqlIndexLedger
 from recollect.service.coordination import Progress, no_progress
 from recollect.service.rebuild import OpenHome
 from recollect.service.verify import Verification
@@ -26,6 +27,8 @@ async def _name_again(database: Database) -> None:
     await database.open()
     try:
         await forget_home_id(database)
+        # Nor an index in S3 that went on after the backup.
+        await SqlIndexLedger(database).keep_only("")
     finally:
         await database.close()
 

@@ -54,9 +54,9 @@ class Fragile(LanceIndex):
         self.read_only: set[str] = set()
         self.on_put: Callable[[str], None] = lambda generation: None
 
-    async def load(self, generation: str, owner: str) -> StoredRows:
+    async def load(self, generation: str, owner: str, *, patient: bool = False) -> StoredRows:
         self._refuse(owner, self.damaged)
-        return await super().load(generation, owner)
+        return await super().load(generation, owner, patient=patient)
 
     async def load_files(
         self, generation: str, owner: str, paths: Collection[str], row_ids: Collection[str] = ()

@@ -8,6 +8,7 @@ import itertools
 import json
 import logging
 import re
+import secrets
 import shutil
 import time
 from collections.abc import Iterable
@@ -16,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from recollect.errors import StorageUnavailable
-from recollect.infra.index.places import LIVE, TERM, IndexFolder, Place, table_names
+from recollect.infra.index.places import LEADER, LIVE, TERM, IndexFolder, Place, table_names
 from recollect.infra.s3_objects import INDEX, Changed, S3Objects, s3_options
 from recollect.settings import Settings
 
@@ -60,9 +61,11 @@ class IndexBucket:
         self.objects = S3Objects(url)
         self.url = url
         self.term = ""
+        self._nonce = secrets.token_hex(8)
+        """Beside the term, so that of two who choose the same term at the same moment only one leads."""
         self.made: dict[tuple[str, str], str | None] = {}
-        """By generation and owner, the table that was made last since `open`; None where it was dropped. Nothing of an
-        earlier term counts there any more."""
+        """By generation and owner, the table that was found first since `open`, or made last; None where there was none,
+        or it was dropped. Nothing else that a former leader makes counts there any more."""
         self.numbers = itertools.count(1)
         self._live_etag: str | None = None
         self._down_until, self._down = 0.0, "S3 did not answer at the start"
@@ -81,7 +84,11 @@ class IndexBucket:
         self.term = f"{term:011d}"
         self.made.clear()
         self._live_etag = None if found is None else found.etag
-        self.replace_live({name: value for name, value in there.items() if name != TERM})
+        try:
+            self.replace_live({name: value for name, value in there.items() if name not in (TERM, LEADER)})
+        except BaseException:
+            self.term = ""
+            raise
         if self._former is not None:
             shutil.rmtree(self._former, ignore_errors=True)
 
@@ -101,7 +108,7 @@ class IndexBucket:
         self.objects.replace(path, content)
 
     def replace_live(self, content: dict[str, Any]) -> None:
-        new = json.dumps(content | {TERM: self.term}).encode()
+        new = json.dumps(content | {TERM: self.term, LEADER: self._nonce}).encode()
         try:
             self._live_etag = self.objects.put(LIVE, new, self._live_etag)
         except Changed as error:
@@ -165,6 +172,7 @@ class TablePrefix:
 
     def current(self) -> str | None:
         self._current = max(filter(self._counts, _tables(self._paths())), default=None)
+        self._bucket.made.setdefault(self._key, self._current)
         return self._current
 
     def is_ours(self) -> bool:
@@ -198,7 +206,8 @@ class TablePrefix:
 
     def remove_leftovers(self) -> None:
         kept = f"{self._prefix}/{self._current}{_SUFFIX}/"
-        _delete(self._bucket.objects, [path for path in self._paths() if not path.startswith(kept)])
+        paths = [path for path in self._paths() if not path.startswith(kept)]
+        _delete(self._bucket.objects, [path for path in paths if not self._is_later(path.split("/")[2])])
 
     def names(self) -> list[str]:
         """Here alone a former leader's tables are found that nobody reads any more: they go."""
@@ -210,7 +219,11 @@ class TablePrefix:
         return isinstance(error, StorageUnavailable) or _is_of_s3(str(error)) is not None
 
     def _counts(self, name: str) -> bool:
-        return self._bucket.made.get(self._key, name) == name
+        return self._bucket.made.get(self._key, name) == name and not self._is_later(name)
+
+    def _is_later(self, name: str) -> bool:
+        """Made by a later leader than this process, which does not know yet that it leads no more."""
+        return name.partition("-")[0] > self._bucket.term
 
     def _paths(self) -> list[str]:
         return [each.path for each in self._bucket.objects.list(self._prefix)]

@@ -14,7 +14,7 @@ from recollect.infra.vault_read import sync
 if TYPE_CHECKING:
     import lancedb
 
-LIVE, DESCRIPTION, TERM = "live.json", "generation.json", "term"
+LIVE, DESCRIPTION, TERM, LEADER = "live.json", "generation.json", "term", "leader"
 _SUFFIX = ".lance"
 TABLE_PREFIX = "o_"
 _NEVER_READ_AGAIN = "_transactions"
@@ -73,7 +73,7 @@ class Place(Protocol):
         """Ends the names of generations that are made here from now on."""
 
     patience: float | None
-    """Seconds after which nobody waits for a table any more; what was begun goes on."""
+    """Seconds after which a person waits for a table no more; what was begun goes on."""
 
     def open(self) -> None:
         """Nothing that another process still writes counts from now on."""

@@ -6,70 +6,26 @@ import json
 import logging
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Collection, Hashable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any, TypeVar
-from weakref import WeakValueDictionary
 
 from recollect.domain.forgetting import StoredVersion
 from recollect.domain.recall.rows import Generation, IndexRow, StoredRows, Vectors
 from recollect.errors import IndexUnavailable, IndexUnreachable, StorageUnavailable
 from recollect.failpoints import FailPoints
-from recollect.infra.index.places import DESCRIPTION, LIVE, TABLE_PREFIX, TERM, IndexFolder, Place
+from recollect.infra.index.lanes import Lanes
+from recollect.infra.index.places import DESCRIPTION, LEADER, LIVE, TABLE_PREFIX, TERM, IndexFolder, Place
 
 if TYPE_CHECKING:
     from recollect.infra.index.tables import OwnerTable
 
-_THREADS, _COUNTING_SECONDS = 4, 1.0
 _log = logging.getLogger("recollect.index")
 T = TypeVar("T")
 
-
-class Lanes:
-    """Work of one lane runs in the order it came. A cancelled caller leaves, its lane stays taken until it is done.
-
-    Threads are started on first use, and again after `close`.
-    """
-
-    def __init__(self) -> None:
-        self._locks: WeakValueDictionary[Hashable, asyncio.Lock] = WeakValueDictionary()
-        self._pool = ThreadPoolExecutor(_THREADS, "index")
-
-    async def run(self, lane: Hashable, work: Callable[[], T]) -> T:
-        lock = self._locks.setdefault(lane, asyncio.Lock())
-        await lock.acquire()
-        try:
-            running = asyncio.get_running_loop().run_in_executor(self._pool, work)
-        except BaseException:
-            lock.release()
-            raise
-        running.add_done_callback(lambda _: lock.release())
-        try:
-            return await asyncio.shield(running)
-        except asyncio.CancelledError:
-            running.add_done_callback(_tell_of_failure)
-            raise
-
-    async def quiet(self, belongs: Callable[[Hashable], bool]) -> None:
-        """Return when every lane that `belongs` has done what it was given before this call."""
-        await asyncio.gather(*(self.run(lane, lambda: None) for lane in list(self._locks) if belongs(lane)))
-
-    async def close(self) -> None:
-        """Return when all that was begun is done."""
-        pool, self._pool = self._pool, ThreadPoolExecutor(_THREADS, "index")
-        await asyncio.to_thread(pool.shutdown)
-
-
-def _tell_of_failure(done: "asyncio.Future[T]") -> None:
-    """Nobody waits for this any more, so the log has to know."""
-    if not done.cancelled() and (error := done.exception()) is not None:
-        _log.warning("work on the index failed after its caller had left: %s", error)
-
-
-_OPEN_TABLES = 64
+_OPEN_TABLES, _COUNTING_SECONDS = 64, 1.0
 _GENERATIONS, _SIZE = "generations", "size"
 
 
@@ -89,7 +45,7 @@ class LanceIndex:
         self._fail_points = fail_points or FailPoints()
         self._lanes = Lanes()
         self._size = 0, 0
-        self._counting: asyncio.Task[tuple[int, int]] | None = None
+        self._counting: asyncio.Task[None] | None = None
         self.compaction_failures = 0
         """Since the start."""
         self._uncompacted: dict[tuple[str, str], str] = {}
@@ -149,6 +105,7 @@ class LanceIndex:
 
     async def adopt_model(self, generation: str, model: str, dimensions: int) -> Generation:
         """Record whose vectors these are. ValueError where the generation has another model's."""
+        _refuse_unopened(generation)
 
         def adopted() -> Generation:
             there = self._known(generation)
@@ -191,6 +148,7 @@ class LanceIndex:
 
     async def owners(self, generation: str) -> list[str]:
         """All who have rows, sorted."""
+        _refuse_unopened(generation)
 
         def names() -> list[str]:
             self._known(generation)
@@ -200,13 +158,17 @@ class LanceIndex:
         found = [await self._on_table(generation, name, lambda _, table: table.owner()) for name in tables]
         return sorted(owner for owner in found if owner is not None)
 
-    async def load(self, generation: str, owner: str) -> StoredRows:
+    async def load(self, generation: str, owner: str, *, patient: bool = False) -> StoredRows:
         """All rows of an owner, by thread, position and id. A vector that is damaged or of another row is left out.
+        Where nobody waits, be `patient`: rows that take long are loaded then, too.
 
         Raises IndexUnavailable also if a row occurs twice or is not this owner's.
         """
         return await self._on_table(
-            generation, table_name(owner), lambda known, table: table.load(owner, known.dimensions)
+            generation,
+            table_name(owner),
+            lambda known, table: table.load(owner, known.dimensions),
+            patient=patient,
         )
 
     async def load_files(
@@ -243,24 +205,29 @@ class LanceIndex:
 
     async def remove(self, generation: str, owner: str, row_ids: Sequence[str]) -> None:
         """Rows that are gone already are fine. Their bytes are on the disk until `compact`."""
-        await self._on_table(generation, table_name(owner), lambda _, table: table.remove(row_ids))
+        await self._on_table(
+            generation, table_name(owner), lambda _, table: table.remove(row_ids), patient=True
+        )
 
     async def drop(self, generation: str, owner: str) -> None:
         """Remove all of an owner from the disk."""
-        await self._on_table(generation, table_name(owner), lambda _, table: table.drop())
+        await self._on_table(generation, table_name(owner), lambda _, table: table.drop(), patient=True)
 
     async def compact(self, generation: str, owner: str) -> None:
         """Leave nothing of what was removed or replaced on the disk."""
-        await self._on_table(generation, table_name(owner), lambda _, table: table.compact())
+        await self._on_table(generation, table_name(owner), lambda _, table: table.compact(), patient=True)
 
     async def size(self) -> tuple[int, int]:
         """Files and bytes, of all generations together; the last that is known where counting takes long."""
         if self._counting is None or self._counting.done():
-            self._counting = asyncio.create_task(self._lanes.run(_SIZE, partial(self._told, self.place.size)))
+            self._counting = asyncio.create_task(self._count_files())
         done, _ = await asyncio.wait([self._counting], timeout=_COUNTING_SECONDS)
-        if done:
-            self._size = self._counting.result()
+        for counted in done:
+            counted.result()
         return self._size
+
+    async def _count_files(self) -> None:
+        self._size = await self._lanes.run(_SIZE, partial(self._told, self.place.size))
 
     async def all_versions(self) -> list[StoredVersion]:
         """Every version of every table: ids alone, without texts. Raises IndexUnavailable where one cannot be read."""
@@ -279,22 +246,30 @@ class LanceIndex:
                 raise
             except IndexUnavailable:
                 # A compaction that was killed leaves old versions without some of their files. Another removes them.
-                await self._on_table(*lane, lambda _, table: table.compact())
+                await self._on_table(*lane, lambda _, table: table.compact(), patient=True)
                 found += await self._lanes.run(lane, partial(versions, *lane))
         return found
 
     async def _on_files(self, work: Callable[[], T]) -> T:
         return await self._lanes.run(_GENERATIONS, partial(self._asked, work))
 
-    async def _on_table(self, generation: str, name: str, work: Callable[[Generation, "OwnerTable"], T]) -> T:
+    async def _on_table(
+        self,
+        generation: str,
+        name: str,
+        work: Callable[[Generation, "OwnerTable"], T],
+        *,
+        patient: bool = False,
+    ) -> T:
+        _refuse_unopened(generation)
+
         def asked() -> T:
             return self._asked(lambda: work(self._known(generation), self._table(generation, name)))
 
         try:
-            async with asyncio.timeout(self.place.patience):
+            async with asyncio.timeout(None if patient else self.place.patience):
                 return await self._lanes.run((generation, name), asked)
         except TimeoutError as error:
-            self.place.went_down("S3 takes too long")
             raise IndexUnreachable("the index cannot be used: S3 takes too long") from error
 
     def _asked(self, work: Callable[[], T]) -> T:
@@ -348,7 +323,10 @@ class LanceIndex:
         name = None if live is None else live.get("generation")
         if isinstance(name, str) and _is_name(name):
             return name
-        if live and live.keys() != {TERM}:  # A leader wrote its term before there was a generation.
+        if live and not live.keys() <= {
+            TERM,
+            LEADER,
+        }:  # A leader wrote its term before there was a generation.
             _log.warning("%s names no generation", LIVE)
         return None
 
@@ -392,6 +370,12 @@ class LanceIndex:
         with self._tables_lock:
             for key in [key for key in self._tables if chosen(key)]:
                 del self._tables[key]
+
+
+def _refuse_unopened(generation: str) -> None:
+    """Not in the midst of a call to S3: nothing is wrong with that."""
+    if not generation:
+        raise IndexUnreachable("the index is not open yet")
 
 
 def _is_name(name: str) -> bool:

@@ -107,7 +107,7 @@ class IndexForgetter:
         async with words.locks.of(owner):
             for generation in self.indexer.generations.in_use():
                 try:
-                    stored = await words.store.load(generation, owner)
+                    stored = await words.store.load(generation, owner, patient=True)
                 except IndexUnreachable:
                     raise
                 except IndexUnavailable:

@@ -21,7 +21,7 @@ from recollect.domain.recall.rows import (
     turn_row,
     turn_row_id,
 )
-from recollect.errors import IndexUnavailable, IndexUnreachable
+from recollect.errors import IndexUnavailable, IndexUnreachable, Unavailable
 from recollect.infra.index.store import LanceIndex
 from recollect.infra.journal.entries import SqlEntryStore
 from recollect.infra.journal.files import SqlTranscriptStore
@@ -225,7 +225,7 @@ class CorpusCache:
     async def _reload_when_reachable(self, loaded: OwnerCorpus) -> None:
         while loaded.is_stopgap and self._loaded.get(loaded.owner) is loaded:
             await asyncio.sleep(_STOPGAP_SECONDS)
-            with suppress(IndexUnreachable):
+            with suppress(Unavailable):
                 await self._store.reach()
                 await self._reload(loaded)
                 return
@@ -234,7 +234,8 @@ class CorpusCache:
         async with self._locks.of(loaded.owner):
             if self._loaded.get(loaded.owner) is loaded:
                 generation = self._generation
-                read = await self._load(generation, loaded.owner, loaded.space, loaded.user_id)
+                user = loaded.space, loaded.user_id
+                read = await self._load(generation, loaded.owner, *user, patient=True)
                 if generation == self._generation and self._loaded.get(loaded.owner) is loaded:
                     self._keep(read)
 
@@ -270,10 +271,12 @@ class CorpusCache:
     def bytes_used(self) -> int:
         return sum(loaded.measured_bytes for loaded in self._loaded.values())
 
-    async def _load(self, generation: str, owner: str, space: str, user_id: str) -> OwnerCorpus:
+    async def _load(
+        self, generation: str, owner: str, space: str, user_id: str, *, patient: bool = False
+    ) -> OwnerCorpus:
         loaded = OwnerCorpus(owner, space, user_id)
         try:
-            stored = await self._stored(generation, owner, space, user_id)
+            stored = await self._stored(generation, owner, space, user_id, patient=patient)
         except IndexUnreachable as error:
             _log.warning("%s; search reads the journal meanwhile", error.message)
             generation, stored, loaded.is_stopgap = _UNREAD, StoredRows(), True
@@ -284,7 +287,7 @@ class CorpusCache:
         threads = await self._ledger.owner_progress(generation, space, user_id)
         agents = {agent_folder(space, progress.thread.agent_id) for progress in threads}
         for agent in sorted(agents if generation != _UNREAD else ()):
-            await self._add_cases(generation, agent, loaded)
+            await self._add_cases(generation, agent, loaded, patient=patient)
         for progress in threads:
             await self._add_unindexed(progress, loaded)
         return loaded
@@ -308,10 +311,10 @@ class CorpusCache:
             old = [row.row_id for row in loaded.corpus.rows if row.is_entry and row.path in paths]
             await loaded.put(rows, gone=set(old) - ids)
 
-    async def _add_cases(self, generation: str, agent: str, loaded: OwnerCorpus) -> None:
+    async def _add_cases(self, generation: str, agent: str, loaded: OwnerCorpus, *, patient: bool) -> None:
         """What an agent learned from the owner's own threads."""
         try:
-            stored = await self._store.load(generation, agent)
+            stored = await self._store.load(generation, agent, patient=patient)
         except IndexUnreachable:
             loaded.is_stopgap = True
             return
@@ -326,10 +329,12 @@ class CorpusCache:
             row_ids = [stored.rows[place].row_id for place in embedded]
             loaded.corpus.set_vectors(row_ids, stored.vectors[embedded])
 
-    async def _stored(self, generation: str, owner: str, space: str, user_id: str) -> StoredRows:
+    async def _stored(
+        self, generation: str, owner: str, space: str, user_id: str, *, patient: bool
+    ) -> StoredRows:
         """The rows of the index; none, and a repair under way, where they are not what the ledger says."""
         try:
-            stored = await self._store.load(generation, owner)
+            stored = await self._store.load(generation, owner, patient=patient)
             problem = stored.lacks(await self._ledger.expected(generation, owner, space, user_id))
             if problem is None:
                 return stored

@@ -285,7 +285,7 @@ class MeaningIndexer:
         owner = "/".join(row.path.split("/")[:3])
         if self._kept[0] != owner:
             try:
-                stored = await self.words.store.load(source.name, owner)
+                stored = await self.words.store.load(source.name, owner, patient=True)
             except IndexUnreachable:
                 raise
             except IndexUnavailable:

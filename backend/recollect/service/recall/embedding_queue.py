@@ -162,7 +162,7 @@ class EmbeddingQueue:
             {each.thread.thread_id: each for each in threads if each.refused and not each.is_stale},
             {path: digest for path, (digest, is_embedded) in notes.items() if is_embedded},
         )
-        stored = await self._words.store.load(generation, owner)
+        stored = await self._words.store.load(generation, owner, patient=True)
         for row, is_embedded in zip(stored.rows, stored.has_vector, strict=True):
             if tried.holds(row):
                 (tried.embedded if is_embedded else tried.missing).append(row)

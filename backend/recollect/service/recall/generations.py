@@ -1,5 +1,8 @@
 """Generations of the index: which one is live, and damage that is found at start."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 from recollect.domain.recall.rows import FORMAT, Generation
 from recollect.errors import IndexUnavailable, IndexUnreachable
 from recollect.infra.index.store import LanceIndex
@@ -32,6 +35,15 @@ class Generations:
         self.live: Generation | None = None
         self.building: Generation | None = None
 
+    @contextmanager
+    def opening(self) -> Iterator[None]:
+        """Where this fails halfway, the index is not open yet."""
+        try:
+            yield
+        except BaseException:
+            self.live = NOT_OPEN
+            raise
+
     async def open(self) -> tuple[Generation, Generation | None, bool]:
         """The live generation. Where none can be used: a new one, empty, and the one in whose place it is, if any."""
         await self._store.open()
@@ -47,6 +59,8 @@ class Generations:
 
     async def replace_if_gone(self) -> Generation | None:
         """A new, empty generation where somebody took the live one away from under a running process."""
+        if self.live is NOT_OPEN:
+            raise IndexUnreachable("the index is not open yet")
         there = await self._store.live()
         if self.live is None or (there is not None and there.name == self.live.name):
             return None

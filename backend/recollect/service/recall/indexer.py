@@ -98,7 +98,6 @@ class Indexer:
             await self._open_live()
         except IndexUnreachable as error:
             _log.error("%s; search reads the journal until it answers", error.message)
-            self.generations.live = NOT_OPEN
         self._words_loop.start("index-words")
         self._notes_loop.start("index-notes")
         self._meaning_loop.start("index-meaning")
@@ -128,15 +127,16 @@ class Indexer:
 
     async def _open_live(self) -> None:
         """Serve the live generation, or an empty one in its place that is filled from journal and vault."""
-        live, old, is_new = await self.generations.open()
-        if is_new:
-            await self._expect_all_notes(live)
-            is_anything_behind = self._note_owners or await self._ledger.behind(live.name, limit=1)
-            self.remaking = old is not None or bool(is_anything_behind)
-        if self.remaking:
-            what = "missing or damaged" if old is None else "of another version"
-            _log.warning("the index is %s and is rebuilt; search reads the journal meanwhile", what)
-        await self._serve(live)
+        with self.generations.opening():
+            live, old, is_new = await self.generations.open()
+            if is_new:
+                await self._expect_all_notes(live)
+                is_anything_behind = self._note_owners or await self._ledger.behind(live.name, limit=1)
+                self.remaking = old is not None or bool(is_anything_behind)
+            if self.remaking:
+                what = "missing or damaged" if old is None else "of another version"
+                _log.warning("the index is %s and is rebuilt; search reads the journal meanwhile", what)
+            await self._serve(live)
 
     async def _serve(self, live: Generation) -> None:
         await self._backlog.begin()

@@ -54,12 +54,12 @@ async def _copy(
 ) -> Counter[str]:
     """Copy the rows of these files. Returns how many of each; rows that the new index has already are skipped."""
     try:
-        stored = await words.store.load(live, owner)
+        stored = await words.store.load(live, owner, patient=True)
     except IndexUnreachable:
         raise
     except IndexUnavailable:
         stored = StoredRows()  # The reason for the new generation, perhaps: nothing is left to keep.
-    there = {row.row_id for row in (await words.store.load(building, owner)).rows}
+    there = {row.row_id for row in (await words.store.load(building, owner, patient=True)).rows}
     copied = [
         (row, terms)
         for row, terms in zip(stored.rows, stored.words, strict=True)

@@ -79,7 +79,7 @@ class IndexVerifier:
             noted = await self.words.ledger.notes(generation, owner)
             expected = await self.words.ledger.expected(generation, owner, *(user or ("", "")))
             try:
-                stored = await self.words.store.load(generation, owner)
+                stored = await self.words.store.load(generation, owner, patient=True)
             except IndexUnavailable as error:
                 return [f"index: {error.message}"]
             pending = await self._pending(owner, before, noted)

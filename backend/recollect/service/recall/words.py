@@ -120,7 +120,7 @@ class WordIndexer:
     async def _rework(self, generation: str, owner: str, seen: ThreadProgress, *, live: bool) -> bool:
         """A turn was edited, or the tags changed: put what differs. Vectors of words that did not change stay."""
         thread = seen.thread
-        stored = await self.store.load(generation, owner)
+        stored = await self.store.load(generation, owner, patient=True)
         placed = await self.turns.turns(thread.ref, 1, seen.words_to)
         wanted = _rows(seen, placed)
         before = [row for row in stored.rows if row.thread_id == thread.thread_id]
@@ -306,7 +306,11 @@ class WordQueue:
         """Have searches find what waits, by its words, though it can't be indexed."""
         for thread in {**self._in_work, **self._waiting}.keys() - self._read_ahead:
             self._read_ahead.add(thread)
-            await self._words.corpus_cache.read_ahead(thread)
+            try:
+                await self._words.corpus_cache.read_ahead(thread)
+            except BaseException:
+                self._read_ahead.discard(thread)
+                raise
 
     async def _by_owner(self, generation: str) -> dict[User, list[ThreadRef]]:
         owners: defaultdict[User, list[ThreadRef]] = defaultdict(list)

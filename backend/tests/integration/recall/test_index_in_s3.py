@@ -8,11 +8,11 @@ from collections.abc import AsyncIterator
 import pytest
 
 from recollect.domain.recall.rows import Generation
-from recollect.errors import IndexUnavailable, IndexUnreachable
+from recollect.errors import IndexUnavailable, IndexUnreachable, StorageUnavailable
 from recollect.infra.index import bucket
 from recollect.infra.index.bucket import IndexBucket
 from recollect.infra.index.store import LanceIndex
-from recollect.infra.s3_objects import S3Objects
+from recollect.infra.s3_objects import Found, S3Objects
 from tests.buckets import FaultyS3, new_url
 from tests.lance_tables import ANN, DIMENSIONS, G, put, some_vectors
 
@@ -99,6 +99,53 @@ async def test_the_next_leader_finds_rows_and_vectors(index: LanceIndex, url: st
     await put(later, {"c": "three"})
     assert await texts(later) == {"one": False, "two": True, "three": False}
     await later.close()
+
+
+async def test_a_former_leader_takes_nothing_from_a_later_one(index: LanceIndex, url: str) -> None:
+    later = await leader(url)
+    await put(later, {"a": "one"})
+    assert await texts(index) == {}
+    await index.drop(G, ANN)
+    await index.compact(G, ANN)
+    await index.all_versions()
+    await later.close()
+    assert await texts(later) == {"one": False}
+
+
+async def test_a_table_that_a_former_leader_makes_late_is_not_taken(index: LanceIndex, url: str) -> None:
+    later = await leader(url)
+    assert await texts(later) == {}
+    await put(index, {"a": "one"})
+    assert await texts(later) == {}
+    await put(later, {"b": "two"})
+    assert await texts(later) == {"two": False}
+    await later.close()
+
+
+async def test_of_two_who_choose_the_same_term_one_leads(
+    index: LanceIndex, url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, get = IndexBucket(url), S3Objects.get
+    late = IndexBucket(url)
+
+    def overtaken(objects: S3Objects, path: str, limit: int | None = None) -> Found | None:
+        found = get(objects, path, limit)
+        if objects is late.objects and not first.term:
+            first.open()
+        return found
+
+    monkeypatch.setattr(S3Objects, "get", overtaken)
+    with pytest.raises(StorageUnavailable, match="another server"):
+        late.open()
+    assert (late.term, first.term != "") == ("", True)
+    assert await index.live() == Generation(G, 1, "a-model", DIMENSIONS)
+
+
+async def test_before_it_is_open_the_index_cannot_be_reached_and_that_stops_nobody(index: LanceIndex) -> None:
+    for refused in (index.load("", ANN), index.owners(""), index.adopt_model("", "a-model", DIMENSIONS)):
+        with pytest.raises(IndexUnreachable, match="not open"):
+            await refused
+    assert await texts(index) == {}
 
 
 async def test_what_a_former_leader_still_writes_is_not_read_and_goes(index: LanceIndex, url: str) -> None:
@@ -223,12 +270,15 @@ async def test_nobody_waits_for_an_s3_that_hangs(
         index.place.objects = S3Objects(url)  # type: ignore[attr-defined]
         with pytest.raises(IndexUnreachable, match="too long"):
             await index.load(G, ANN)
+        patient = asyncio.create_task(index.load(G, ANN, patient=True))
         begun = time.monotonic()
         assert await index.size() == (0, 0)  # As far as is known.
         assert time.monotonic() - begun < 5
+        assert not patient.done()
         hangs = False
         let_go.set()
         monkeypatch.setattr(IndexBucket, "patience", 30.0)
+        await asyncio.wait([patient])
         await asyncio.sleep(bucket._DOWN_SECONDS)
         assert await texts(index) == {"one": False}
 
