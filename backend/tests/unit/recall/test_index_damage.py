@@ -3,8 +3,12 @@
 import asyncio
 from dataclasses import replace
 
+import pytest
+
 from recollect.domain.model import Note
 from recollect.domain.recall.rows import FORMAT, Generation
+from recollect.errors import IndexUnreachable
+from recollect.service.recall.generations import IndexInspector
 from recollect.service.recall.verify import index_problem
 from tests.eventually import eventually
 from tests.fakes import START
@@ -20,6 +24,34 @@ async def test_damage_is_noticed_by_writing_too(house: House) -> None:
     await house.add("t1", "two")
     await house.settled()
     assert await house.stored() == {"one": True, "two": True}
+
+
+async def test_an_index_that_opens_halfway_is_opened_again_and_not_replaced(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await house.add("t1", "one")
+    await house.settled()
+    live = house.indexer.live
+    await house.close()
+    begin, tries, go_on = IndexInspector.begin, [0], asyncio.Event()
+
+    async def fails_at_first(inspector: IndexInspector, generation: str) -> None:
+        tries[0] += 1
+        if not go_on.is_set():
+            raise IndexUnreachable("for the test")
+        await begin(inspector, generation)
+
+    monkeypatch.setattr(IndexInspector, "begin", fails_at_first)
+    await house.open()
+    await eventually(lambda: tries[0] > 1)
+    assert await house.texts("one") == {"one"}
+    with pytest.raises(IndexUnreachable):
+        await house.indexer.ensure_live()
+    go_on.set()
+    await house.settled()
+    assert house.indexer.live == live
+    assert await house.generations() == [live.name]
+    assert await house.texts("one") == {"one"}
 
 
 async def test_an_owner_who_says_nothing_in_words_is_not_taken_for_damaged(house: House) -> None:
