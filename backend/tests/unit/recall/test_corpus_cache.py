@@ -126,9 +126,9 @@ async def test_what_is_a_third_empty_is_read_again_while_searches_go_on(
     owned = await in_memory(house)
     may_read, load = asyncio.Event(), house.store.load
 
-    async def slow(generation: str, owner: str) -> StoredRows:
+    async def slow(generation: str, owner: str, *, patient: bool = False) -> StoredRows:
         await may_read.wait()
-        return await load(generation, owner)
+        return await load(generation, owner, patient=patient)
 
     monkeypatch.setattr(house.store, "load", slow)
     messages = [row for row in owned.corpus.rows if row.text.startswith("message")]

@@ -154,8 +154,8 @@ async def test_a_search_that_was_reading_when_the_index_was_swapped_reads_the_ne
     house.corpus_cache.clear()
     load, reading, go_on = house.store.load, asyncio.Event(), asyncio.Event()
 
-    async def slow_load(generation: str, owner: str) -> StoredRows:
-        stored = await load(generation, owner)
+    async def slow_load(generation: str, owner: str, *, patient: bool = False) -> StoredRows:
+        stored = await load(generation, owner, patient=patient)
         reading.set()
         await go_on.wait()
         return stored
