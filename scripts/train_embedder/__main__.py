@@ -114,6 +114,7 @@ def practise(given: argparse.Namespace) -> None:
     lessons.spread(recipe.evenness)
     practice.spread(recipe.evenness)
     twin = minilm.copy_of(frozen)
+    twin.rounds = recipe.rounds > 0
     embed = embedder(twin, tokenizer)
 
     def figures(student: minilm.MiniLM) -> str:

@@ -23,10 +23,10 @@ Weights = Mapping[str, Array]
 
 _OPSET, _IR_VERSION = 18, 9
 
-_WHOLE_RANGE = 127
-_SAFE_RANGE = 80
+WHOLE_RANGE = 127
+SAFE_RANGE = 80
 """For matrices that meet values around 128: processors without VNNI add two products in 16 bits, and saturate."""
-_GELU_MINIMUM = 0.17
+GELU_MINIMUM = 0.17
 """GELU never falls below its negative."""
 
 
@@ -50,7 +50,7 @@ def restore_model(shipped: Path, out: Path) -> None:
         matrix = weights.pop(name).T * kept[name + ".scales"][:, None]
         weights[name + ".weight"] = np.ascontiguousarray(matrix)
         if matrix.shape[1] > matrix.shape[0]:  # The one whose input is shifted.
-            weights[name + ".bias"] = weights[name + ".bias"] + _GELU_MINIMUM * matrix.sum(axis=1)
+            weights[name + ".bias"] = weights[name + ".bias"] + GELU_MINIMUM * matrix.sum(axis=1)
     out.mkdir(parents=True, exist_ok=True)
     save_file(weights, out / "model.safetensors")
     shutil.copy(shipped / "tokenizer.json", out)
@@ -79,7 +79,7 @@ def _embeddings(graph: "_Graph") -> str:
 
 
 def _word_embeddings(graph: "_Graph") -> str:
-    words, scales = _quantised(graph.weights["embeddings.word_embeddings.weight"], _WHOLE_RANGE)
+    words, scales = _quantised(graph.weights["embeddings.word_embeddings.weight"], WHOLE_RANGE)
     small = graph.add("Gather", graph.constant("words", words), "input_ids")
     scale = graph.add("Gather", graph.constant("words.scales", scales), "input_ids")
     return graph.add("Mul", graph.add("Cast", small, to=onnx.TensorProto.FLOAT), scale)
@@ -120,7 +120,7 @@ def _attention(graph: "_Graph", tokens: str, out_of_sight: str, prefix: str, hea
 
 def _feed_forward(graph: "_Graph", tokens: str, prefix: str) -> str:
     inner = graph.gelu(graph.linear(*graph.around_128(tokens), prefix + "intermediate.dense"))
-    return graph.linear(*graph.from_0(inner, _GELU_MINIMUM), prefix + "output.dense", shift=_GELU_MINIMUM)
+    return graph.linear(*graph.from_0(inner, GELU_MINIMUM), prefix + "output.dense", shift=GELU_MINIMUM)
 
 
 def _mean(graph: "_Graph", tokens: str, mask: str) -> str:
@@ -195,7 +195,7 @@ class _Graph:
 
     def linear(self, small: str, scale: str, name: str, *, shift: float | None = None) -> str:
         """A dense layer on what `around_128`, or with a `shift` `from_0`, has made; its matrix becomes int8."""
-        levels = _SAFE_RANGE if shift is None else _WHOLE_RANGE
+        levels = SAFE_RANGE if shift is None else WHOLE_RANGE
         matrix, scales = _quantised(self.weights[name + ".weight"], levels)
         bias = self.weights[name + ".bias"] - (shift or 0.0) * (matrix * scales).sum(axis=1)
         zero = self.constant(f"zero {shift is None}", np.array(128 if shift is None else 0, np.uint8))

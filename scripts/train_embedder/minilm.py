@@ -7,6 +7,7 @@ from itertools import chain
 from pathlib import Path
 
 import numpy as np
+import rounding
 import torch
 import torch.nn.functional as F  # noqa: N812
 from safetensors.torch import load_file, save_file
@@ -28,18 +29,24 @@ class Layer(nn.Module):
         self.intermediate = nn.ModuleDict({"dense": nn.Linear(WIDTH, INNER)})
         self.output = _dense(INNER)
 
-    def forward(self, tokens: Tensor, mask: Tensor) -> Tensor:
+    def forward(self, tokens: Tensor, mask: Tensor, rounds: bool) -> Tensor:
         batch, length, _ = tokens.shape
+        small, dense = tokens, nn.Linear.forward
+        if rounds:
+            small, dense = rounding.around_0(tokens), rounding.dense
         query, key, value = (
-            part(tokens).view(batch, length, HEADS, WIDTH // HEADS).transpose(1, 2)
+            dense(part, small).view(batch, length, HEADS, WIDTH // HEADS).transpose(1, 2)
             for part in self.attention["self"].values()
         )
         seen = F.scaled_dot_product_attention(query, key, value, attn_mask=mask[:, None, None, :])
         seen = seen.transpose(1, 2).reshape(batch, length, WIDTH)
         output = self.attention["output"]
-        tokens = output["LayerNorm"](tokens + output["dense"](seen))
-        inner = F.gelu(self.intermediate["dense"](tokens))
-        return self.output["LayerNorm"](tokens + self.output["dense"](inner))
+        seen = rounding.around_0(seen) if rounds else seen
+        tokens = output["LayerNorm"](tokens + dense(output["dense"], seen))
+        small = rounding.around_0(tokens) if rounds else tokens
+        inner = F.gelu(dense(self.intermediate["dense"], small))
+        inner = rounding.from_minimum(inner) if rounds else inner
+        return self.output["LayerNorm"](tokens + dense(self.output["dense"], inner))
 
 
 def _dense(width: int) -> nn.ModuleDict:
@@ -51,6 +58,8 @@ class MiniLM(nn.Module):
 
     def __init__(self, pieces: int) -> None:
         super().__init__()
+        self.rounds = False
+        """Whether it reads with the 8 bits that it has once it is exported."""
         self.embeddings = nn.ModuleDict(
             {
                 "word_embeddings": nn.Embedding(pieces, WIDTH),
@@ -63,9 +72,10 @@ class MiniLM(nn.Module):
 
     def forward(self, ids: Tensor, mask: Tensor) -> Tensor:
         words, positions, segments, norm = self.embeddings.values()
-        tokens = norm(words(ids) + positions.weight[: ids.shape[1]] + segments.weight[0])
+        rows = rounding.words(words(ids)) if self.rounds else words(ids)
+        tokens = norm(rows + positions.weight[: ids.shape[1]] + segments.weight[0])
         for layer in self.encoder["layer"]:
-            tokens = layer(tokens, mask)
+            tokens = layer(tokens, mask, self.rounds)
         kept = tokens.float() * mask[:, :, None]
         return F.normalize(kept.sum(1) / mask.sum(1, keepdim=True), dim=-1)
 

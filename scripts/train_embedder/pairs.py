@@ -16,6 +16,8 @@ from torch import Tensor
 
 FILE = Path(__file__).parent / "pairs.tsv"
 TEMPERATURE = 0.05
+LENGTHS = 8 if DEVICE.type == "cuda" else 32
+"""So many groups of like length are read one after another: few are fast on a GPU, on a processor each token costs."""
 NEAREST, NEAR = 48, 0.6
 """So many wrong messages of a question are kept, but none that is as near as this to the right one."""
 TOO_NEAR = 0.7
@@ -151,8 +153,7 @@ class Practice:
         return F.cross_entropy(scores, own) + F.cross_entropy(scores[:, :size].T, own)
 
     def _read(self, student: MiniLM, said: Tensor) -> Tensor:
-        """The longest eighth apart: the others would have to be as wide as the longest of all."""
+        """Those of like length together: all others would have to be as wide as the longest."""
         order = torch.argsort(self.texts.lengths[said[:, 1]])
-        short = len(order) - len(order) // 8
-        runs = (self.texts.batch(said[rows], minilm.MAX_TOKENS) for rows in order.tensor_split([short]))
+        runs = (self.texts.batch(said[rows], minilm.MAX_TOKENS) for rows in order.tensor_split(LENGTHS))
         return torch.cat([student(*run) for run in runs]).float()[torch.argsort(order)]

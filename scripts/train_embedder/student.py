@@ -45,6 +45,8 @@ class Recipe:
     """The part of the steps of `practise` in which long English texts keep their vectors."""
     own_share: float = 0.0
     """The part of the steps in which sentences keep the vectors they have themselves, not those of their English."""
+    rounds: int = 1
+    """Whether `practise` reads with the 8 bits of the export, so that what it learns outlives them."""
     every: int = 0
     """Steps between two lines of figures, none at 0."""
     seed: int = 0
@@ -214,6 +216,7 @@ def train_student(
     rates = [group["lr"] for group in groups]
     began = time.monotonic()
     student.train()
+    student.rounds = last is not None and recipe.rounds > 0
     for step in range(recipe.steps):
         progress = max(step / recipe.steps, (time.monotonic() - began) / recipe.seconds)
         if progress >= 1:
