@@ -292,8 +292,7 @@ class Ingest:
     async def waiting(self, append: Append) -> Waiting | None:
         """What of the thread no memcell holds yet; None where that can't be told: the messages are stored."""
         try:
-            thread = await self.threads.meant(append.thread_id, space=append.space, user_id=append.user_id)
-            return await self.threads.waiting(thread)
+            return await self.threads.waiting(append.thread_id, space=append.space, user_id=append.user_id)
         except (AmbiguousThread, Unavailable):
             return None
 

@@ -73,6 +73,7 @@ class Guard:
         self._import_limit = _Limit(limits.import_bytes, "RECOLLECT_LIMITS__IMPORT_BYTES")
         self._check_host = check_host
         self._hosts = _LOCAL_NAMES | {host.lower() for host in allowed_hosts}
+        self._process = process_name().encode()
         self._origins = {origin.lower().rstrip("/") for origin in allowed_origins}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -123,7 +124,7 @@ class Guard:
             origin = headers[b"origin"].decode("latin-1").lower().rstrip("/")
             if origin.partition("://")[2] != host.lower() and origin not in self._origins:
                 return 403, "refused", f"the origin {origin!r} is not allowed", "Origin"
-        if headers.get(_FROM_PROCESS) == process_name().encode():
+        if headers.get(_FROM_PROCESS) == self._process:
             return OWN_ADDRESS, "refused", "a server can't be its own model", None
         length = headers.get(b"content-length", b"0")
         if length.isdigit() and int(length) > limit.bytes:

@@ -26,6 +26,11 @@ FIRST_IN_LANE = """NOT EXISTS (
     SELECT 1 FROM jobs older WHERE older.lane = j.lane AND older.pk < j.pk AND older.state IN ('queued', 'running')
 )"""
 
+# Most kinds have no job most of the time: one statement says which have.
+EARLIEST = """
+SELECT k.value AS kind, (SELECT min(run_at) FROM jobs WHERE state = 'queued' AND kind = k.value) AS run_at
+FROM json_each(?) k"""
+
 DUE = f"""
 SELECT j.pk, j.lane, j.space, j.user_id FROM jobs j INDEXED BY jobs_due
 WHERE state = 'queued' AND kind = ? AND run_at <= ? AND {FIRST_IN_LANE} ORDER BY run_at"""
@@ -172,9 +177,14 @@ class SqlJobStore:
         """
         claimed: list[Job] = []
         due: list[int] = []
+        every = [kind for kinds, _ in free for kind in kinds]
+        earliest = dict(connection.all(EARLIEST, (json.dumps(every),)))
         for kinds, workers in free:
             left = workers
             for kind in kinds:
+                if (first := earliest[kind]) is None or first > now:
+                    due += [] if first is None else [first]
+                    continue
                 started = [
                     _job_of(row)
                     for job_id in self._in_turn(kind, connection.all(DUE, (kind, now)), left)

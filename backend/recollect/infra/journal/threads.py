@@ -97,7 +97,9 @@ class SqlThreadStore(QueueingStore):
         """Resolve an id to a thread, existing or not. Without a user: the only owner's, or `me`'s if there is none."""
         if user_id is not None:
             return ThreadRef(space, user_id, thread_id)
-        return await self._database.query(lambda connection: thread_meant(connection, space, thread_id, None))
+        return await self._database.query(
+            lambda connection: thread_meant(connection, space, thread_id, None), snapshot=False
+        )
 
     async def find(self, thread: ThreadRef) -> Thread | None:
         found = await self._database.one(f"SELECT {THREAD_COLUMNS} FROM threads WHERE {IS_THREAD}", thread)
@@ -110,9 +112,15 @@ class SqlThreadStore(QueueingStore):
         bound = {"space": space, "user_id": user_id, "ids": json.dumps(list(thread_ids))}
         return [thread_of(row) for row in await self._database.read(sql, bound)]
 
-    async def waiting(self, thread: ThreadRef) -> Waiting | None:
+    async def waiting(
+        self, thread_id: str, *, space: str = DEFAULT_SPACE, user_id: str | None = None
+    ) -> Waiting | None:
         """What of a thread no memcell holds yet; None where there is nothing."""
-        return await self._database.query(lambda connection: waiting_of(connection, thread))
+
+        def look(connection: Connection) -> Waiting | None:
+            return waiting_of(connection, thread_meant(connection, space, thread_id, user_id))
+
+        return await self._database.query(look, snapshot=False)
 
     async def get_thread(
         self, thread_id: str, *, space: str = DEFAULT_SPACE, user_id: str | None = None

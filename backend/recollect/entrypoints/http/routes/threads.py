@@ -105,7 +105,8 @@ async def get_thread(
     """A thread, and what of it waits to be remembered."""
     thread = await threads.owned_thread(home.THREADS, caller, thread_id, user_id)
     answer = answers.OneThreadAnswer.of(thread)
-    if (waiting := await home.THREADS.waiting(thread.ref)) is not None:
+    waiting = await home.THREADS.waiting(thread.thread_id, space=thread.space, user_id=thread.user_id)
+    if waiting is not None:
         answer.waiting = answers.WaitingAnswer.of(waiting)
     return answer
 
