@@ -1,6 +1,7 @@
 """Passing a request on to the server that leads, and its answer back, as they come."""
 
 import asyncio
+import secrets
 import socket
 import ssl
 from collections.abc import AsyncIterator
@@ -184,7 +185,7 @@ class Forwarder:
         # The command line in this member's home knows this member's token, not the leader's.
         operator = f"Bearer {self.leader.operator}".encode()
         headers = [
-            (name, operator if name == b"authorization" and value == self._own_token else value)
+            (name, operator if name == b"authorization" and self._is_own(value) else value)
             for name, value in named
         ]
         target = (
@@ -203,6 +204,9 @@ class Forwarder:
             stream=_Body(arrived if arrived.has_body else None),
             extensions={"timeout": {"connect": _CONNECT_SECONDS, "pool": None, "read": None, "write": None}},
         )
+
+    def _is_own(self, authorization: bytes) -> bool:
+        return secrets.compare_digest(authorization, self._own_token)
 
 
 class _Body(httpx2.AsyncByteStream):
