@@ -4,17 +4,20 @@ import json
 import signal
 import socket
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import httpx2
 import pytest
 
 from tests.buckets import new_url
-from tests.chatting import joined, say, streamed, text_of, with_backend
-from tests.http_client import add, contents, message
-from tests.members import Members
+from tests.chatting import joined, post, say, streamed, text_of, with_backend
+from tests.http_client import add, bearer, contents, message, turns
+from tests.members import TAKEN_OVER_SECONDS, Members
 from tests.postgres import Cluster, own_cluster
 from tests.processes import Server, StandInModel, recollect, recollect_json, wait_until
+from tests.standins.standin_engines import StandInEngine
+from tests.stress.utils import asked_and_answered, overlaps
 
 
 @pytest.fixture(scope="module")
@@ -97,6 +100,96 @@ def test_a_stream_is_followed_and_ended_through_another_server(
     say(one.client, "t1", "And more?")
 
 
+def test_an_answer_is_resumed_and_cancelled_through_other_servers(
+    members: Members, settings: dict[str, str], model: StandInModel
+) -> None:
+    settings |= with_backend(model.base_url)
+    words = [f"word{number}" for number in range(1000)]
+    model.control(chunk_delay_seconds=0.1, answer=" ".join(words), only="chat")
+    leader = members.start("one")
+    assert members.leader() == "one"
+    two, three = members.start("two"), members.start("three")
+    with streamed(two.client, "t1", "Count") as told:
+        begun = [next(told) for _ in range(4)]
+    with joined(three.client, "t1", user_id="ann", after=begun[-1]["id"]) as rest:
+        resumed = [next(rest) for _ in range(4)]
+        path = "/api/v1/threads/t1/cancel"
+        stopped = two.client.post(path, json={"user_id": "ann"}).raise_for_status().json()
+        resumed += rest
+    (answer,) = [turn for turn in turns(leader.client, "t1") if turn["role"] == "assistant"]
+    assert (answer["status"], stopped["cancelled"]) == ("partial", [answer["turn_id"]])
+    assert text_of(begun) + text_of(resumed) == answer["content"]
+    assert len(answer["content"].split()) < len(words)
+
+
+def test_messages_through_two_servers_take_turns_and_one_that_is_sent_twice_is_one(
+    members: Members, settings: dict[str, str], model: StandInModel
+) -> None:
+    settings |= with_backend(model.base_url)
+    model.control(chunk_delay_seconds=0.05)
+    before = len(model.log())
+    members.start("one")
+    assert members.leader() == "one"
+    clients = [members.running["one"].client, members.start("two").client, members.start("three").client]
+
+    def ask(number: int) -> str:
+        client = clients[number % len(clients)]
+        answer = post(client, "t1", f"Who is Ada Lovelace? {number % 4}", key=f"k{number % 4}")
+        turn: str = answer.raise_for_status().json()["user_turn"]["turn_id"]
+        return turn
+
+    with ThreadPoolExecutor(12) as pool:
+        told = list(pool.map(ask, range(12)))
+    assert told == told[:4] * 3
+    assert len(set(told)) == 4
+    seen = asked_and_answered(turns(clients[2], "t1"))
+    assert seen[1::2] == [("assistant", "complete")] * 4
+    assert sorted(words for _, words in seen[::2]) == [
+        f"Who is Ada Lovelace? {number}" for number in range(4)
+    ]
+    assert overlaps(model.log()[before:]) == []
+
+
+def test_a_chat_through_one_server_goes_before_the_background_work_of_another(
+    members: Members, settings: dict[str, str], model: StandInModel
+) -> None:
+    settings |= with_backend(model.base_url, LLM__KIND="lmstudio")
+    one, two = members.start("one"), members.start("two")
+    members.leader()
+    model.control("silent", times=1, only="memory")
+    add(one.client, "t1", [message("I live in Porto.", message_id="m1")], user_id="ann")
+    flush = {"session_id": "t1", "user_id": "ann", "timeout": 0.1}
+    one.client.post("/api/v1/memory/flush", json=flush).raise_for_status()
+    model.calls(in_flight=1)
+    answer = say(two.client, "t2", "Who is Ada Lovelace?")
+    assert answer["assistant_turn"]["content"] == "I see: Ada Lovelace"
+    flushed = two.client.post("/api/v1/memory/flush", json={**flush, "timeout": 60}).raise_for_status().json()
+    assert {each["state"] for cell in flushed["memcells"] for each in cell["strategies"]} <= {"done"}
+
+
+def test_a_thread_keeps_its_slot_and_a_user_their_quota_whichever_server_is_asked(
+    members: Members, settings: dict[str, str], tmp_path: Path, cluster: Cluster
+) -> None:
+    with StandInEngine("llama.cpp") as engine:
+        settings |= with_backend(engine.base_url, QUOTAS__USER_REQUESTS="6")
+        one, two = members.start("one"), members.start("two")
+        members.leader()
+        secret = recollect_json(tmp_path / "two", "keys", "create", "--user", "ann")["secret"]
+        asked = [(one, "t1"), (two, "t2"), (two, "t1"), (one, "t2")]
+        for server, thread in asked:
+            server.client.headers |= bearer(secret)
+            say(server.client, thread, f"I am in {thread}")
+        chats = [body for body in engine.chats() if "id_slot" in body]
+        slots = [body["id_slot"] for body in chats if "I am in" in str(body["messages"][-1])]
+        assert (slots[:2], len({*slots})) == (slots[2:], 2)
+        two.client.delete("/api/v1/threads/t1").raise_for_status()
+        statuses = [each.client.get("/api/v1/whoami").status_code for each in [one, two] * 4]
+        assert (429 in statuses[::2], 429 in statuses[1::2]) == (True, True)
+    with cluster.inside(settings["RECOLLECT_DATABASE_URL"]) as journal:
+        lines = [json.loads(line) for (line,) in journal.execute("SELECT line FROM audit_lines").fetchall()]
+    assert [line["what"] for line in lines] == ["made a key", "deleted"]
+
+
 def test_who_leaves_an_answer_through_another_server_ends_the_request_at_the_leader(
     members: Members, settings: dict[str, str], model: StandInModel
 ) -> None:
@@ -158,6 +251,26 @@ def test_one_that_is_frozen_is_overtaken_and_ends_when_it_wakes(members: Members
     assert one.wait_for_end() == 1
     assert "another server leads now" in one.errors()
     assert contents(two.client, "t1") == ["tea", "milk"]
+
+
+def test_an_older_server_passes_requests_on_and_never_leads_on_a_newer_schema(
+    members: Members, settings: dict[str, str], cluster: Cluster
+) -> None:
+    members.start("one")
+    assert members.leader() == "one"
+    two = members.start("two")
+    version = "UPDATE alembic_version SET version_num = %s || (SELECT version_num FROM alembic_version)"
+    with cluster.inside(settings["RECOLLECT_DATABASE_URL"]) as journal:
+        journal.execute(version, ("9",))  # As if the one that leads were newer, and had upgraded it.
+        add(two.client, "t1", [message("tea", message_id="m1")])
+        members.kill("one")
+        told = "this server can only pass requests on"
+        wait_until(lambda: told in two.errors(), "it has tried to lead", seconds=TAKEN_OVER_SECONDS)
+        assert members.role("two") == "stands by"
+        journal.execute("UPDATE alembic_version SET version_num = substr(version_num, 2)")
+    members.start("one")
+    assert members.leader() == "one"
+    assert contents(two.client, "t1") == ["tea"]
 
 
 def test_without_a_leader_requests_are_told_to_come_again(
