@@ -11,15 +11,21 @@ from recollect.app import open_home
 from recollect.domain.access import Caller
 from recollect.errors import HomeUnusable
 from recollect.infra.journal import moving
+from recollect.infra.vault_s3 import MARKER
 from recollect.service import migrate as migration
 from recollect.service.coordination import no_progress
 from recollect.service.migrate import migrate
 from recollect.service.operations import backup
 from recollect.service.restore import restore_home
 from recollect.settings import Settings, load_settings
+from tests.buckets import new_url
+from tests.chatting import say, with_backend
+from tests.deployment import Bucket, Folder
 from tests.files_under import files_under
-from tests.http_client import opened
+from tests.http_client import add, coverage, drained, message, opened
+from tests.members import Members
 from tests.postgres import Cluster, cluster_of_session
+from tests.processes import Server, StandInModel, recollect, recollect_json, wait_until
 
 
 @pytest.fixture
@@ -155,3 +161,53 @@ async def test_a_backup_is_the_same_file_and_is_restored_into_either(
         assert (await restore_home(saved, restored, open_home)).ok
         assert (tmp_path / name / "journal.db").exists() == (database_url is None)
     assert rows(tmp_path / "file" / "journal.db")["turns"] == before
+
+
+@pytest.mark.slow
+def test_a_home_moves_to_several_servers_and_back_with_the_same_digest_and_files(
+    tmp_path: Path, cluster: Cluster, model: StandInModel
+) -> None:
+    home, back, saved = tmp_path / "home", tmp_path / "back", tmp_path / "saved.tar.gz"
+    alone = with_backend(model.base_url)
+    shared = {"RECOLLECT_DATABASE_URL": cluster.url(str(tmp_path)), "RECOLLECT_FILES_URL": new_url()}
+    bucket = Bucket(shared["RECOLLECT_FILES_URL"])
+    with Server(home, alone) as server:
+        for user in ("ann", "bob"):
+            say(server.client, f"t-{user}", "Who is Ada Lovelace?", user_id=user, memory=True)
+            add(server.client, f"n-{user}", [message("I like „tea“ \\ \t so.")], user_id=user)
+            flush = {"session_id": f"n-{user}", "user_id": user, "timeout": 30}
+            server.client.post("/api/v1/memory/flush", json=flush).raise_for_status()
+        drained(server.client)
+        digest = coverage(server.client)["digest"]
+        notes = [home / "vault/default/users" / user / "index.md" for user in ("ann", "bob")]
+        wait_until(lambda: all(note.exists() for note in notes), "the notes are written")
+    files = files_of(Folder(home / "vault"))
+
+    recollect_json(home, "migrate", "--to", shared["RECOLLECT_DATABASE_URL"])
+    pushed = recollect(home, "vault", "push", str(home / "vault"), settings=shared)
+    assert pushed.returncode == 0, pushed.stderr
+    with Members(tmp_path / "members", alone | shared) as members:
+        one = members.start("one")
+        members.leader()
+        two = members.start("two")
+        drained(two.client)
+        assert coverage(two.client)["digest"] == digest
+        assert recollect_json(two.home, "verify")["ok"]
+        assert files_of(bucket) == files
+        add(two.client, "n-ann", [message("And honey.", 1)], user_id="ann")
+        drained(two.client)
+        digest, files = coverage(two.client)["digest"], files_of(bucket)
+        recollect_json(one.home, "backup", str(saved))
+
+    assert recollect_json(back, "restore", str(saved))["ok"]
+    assert files_of(Folder(back / "vault")) == files
+    with Server(back, alone) as server:
+        drained(server.client)
+        assert coverage(server.client)["digest"] == digest
+        assert recollect_json(back, "verify")["ok"]
+    assert files_of(Folder(back / "vault")) == files
+
+
+def files_of(vault: Folder) -> dict[str, bytes]:
+    """But for the one that marks it as a home's."""
+    return {path: content for path, content in vault.files().items() if path != MARKER}
