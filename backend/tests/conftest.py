@@ -88,6 +88,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
     group.addoption("--kills", type=int, default=2000, help="of servers, in the long test of them")
     group.addoption(
+        "--storms", type=int, default=10, help="of twenty kills each, in the long test of several servers"
+    )
+    group.addoption("--seed", default="", help="of chance, in that test")
+    group.addoption(
         "--artefacts",
         metavar="FOLDER",
         help="where the plot of the soak goes; else into its temporary folder",

@@ -3,6 +3,7 @@
 import asyncio
 import random
 from collections import Counter
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -82,13 +83,17 @@ class Client:
 
     async def work(self, api: Api) -> None:
         """Until the server is gone."""
-        doings = [self.speak] * 6 + [self.search, self.correct, self.flush, self.forget, self.send_again]
+        doings = self.doings()
         try:
             while True:
                 await self.settle(api)
                 await self.chance.choice(doings)(api)
         except Gone:
             return
+
+    def doings(self) -> list[Callable[[Api], Awaitable[None]]]:
+        """One of them is next."""
+        return [self.speak] * 6 + [self.search, self.correct, self.flush, self.forget, self.send_again]
 
     async def settle(self, api: Api) -> None:
         if self.forgetting is not None:
@@ -97,9 +102,11 @@ class Client:
             await self._send(api, *self.unanswered)
 
     async def speak(self, api: Api) -> None:
+        await self._send(api, self.next_words(), self.chance.choice(["chat", "stream", "add"]))
+
+    def next_words(self) -> str:
         count = len(self.said) + len(self.forgotten)
-        words = f"{self.subject.questions[min(count, 3)]} ({count})"
-        await self._send(api, words, self.chance.choice(["chat", "stream", "add"]))
+        return f"{self.subject.questions[min(count, 3)]} ({count})"
 
     async def send_again(self, api: Api) -> None:
         """As if the answer had got lost on its way: it is the same one, and nothing is stored twice."""
