@@ -54,6 +54,7 @@ class IndexBucket:
     """Below one prefix. `live.json` names the term of the process that leads, beside the live generation."""
 
     patience: float | None = 30.0
+    fewest_texts = 16
 
     def __init__(self, url: str, former: Path | None = None) -> None:
         """`former` is the folder of the time when the home had one: it goes, since nothing is forgotten there."""

@@ -75,6 +75,9 @@ class Place(Protocol):
     patience: float | None
     """Seconds after which a person waits for a table no more; what was begun goes on."""
 
+    fewest_texts: int
+    """Of a user who has as many, so many are embedded together: a write of few costs as much as one of many."""
+
     def open(self) -> None:
         """Nothing that another process still writes counts from now on."""
 
@@ -118,6 +121,7 @@ class IndexFolder:
 
     mark = ""
     patience: float | None = None
+    fewest_texts = 1
 
     def __init__(self, root: Path) -> None:
         self._root = root

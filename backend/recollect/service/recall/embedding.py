@@ -118,7 +118,7 @@ class MeaningIndexer:
         untouched: list[ThreadRef] = []
         left = BATCH
         for number, threads in enumerate(groups):
-            share = ceil(left / (len(groups) - number))
+            share = min(left, max(self.words.store.place.fewest_texts, ceil(left / (len(groups) - number))))
             left -= share
             for thread in threads:
                 if share <= 0:

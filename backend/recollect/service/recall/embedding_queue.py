@@ -101,7 +101,7 @@ class EmbeddingQueue:
             begun, untouched = set(outcome.unfinished), set(outcome.untouched)
             unwritable = outcome.unwritable
         finally:
-            for user, keys in taken.items():
+            for user, keys in sorted(taken.items(), key=lambda each: not untouched.issuperset(each[1])):
                 waiting = self._threads.pop(user, OrderedDict())
                 waiting.update(dict.fromkeys(key for key in reversed(keys) if key in untouched))
                 for key in keys:

@@ -321,6 +321,23 @@ async def test_neither_a_user_nor_a_thread_keeps_another_from_being_embedded(hou
     assert len(model.calls) <= 1 + 6
 
 
+async def test_where_a_write_is_dear_each_is_of_many_texts_of_one_user_and_users_take_turns(
+    house: House,
+) -> None:
+    model = embedder(house)
+    house.store.place.fewest_texts = BATCH // 4
+    model.go_on.clear()
+    await house.add("first", "first")
+    await eventually(lambda: model.waiting > 0)
+    for user in range(8):
+        await house.add("t", *(f"user{user} {number}" for number in range(BATCH // 2)), user_id=f"user{user}")
+    await eventually(lambda: not house.indexer._behind)
+    model.go_on.set()
+    await house.settled()
+    users = [{text.rpartition(": ")[2].split()[0] for text in call} for call in model.calls[1:]]
+    assert users == [{f"user{number + first}" for number in range(4)} for first in (0, 4, 0, 4)]
+
+
 async def test_a_query_in_a_script_that_the_model_does_not_know_is_searched_by_words_and_told(
     house: House,
 ) -> None:
