@@ -178,7 +178,8 @@ class SqlJobStore:
         claimed: list[Job] = []
         due: list[int] = []
         every = [kind for kinds, _ in free for kind in kinds]
-        earliest = dict(connection.all(EARLIEST, (json.dumps(every),)))
+        found = connection.all(EARLIEST, (json.dumps(every),))
+        earliest: dict[str, int | None] = {row[0]: row[1] for row in found}
         for kinds, workers in free:
             left = workers
             for kind in kinds:
