@@ -3,7 +3,7 @@
 import asyncio
 import random
 from collections import Counter
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -91,7 +91,7 @@ class Client:
         except Gone:
             return
 
-    def doings(self) -> list[Callable[[Api], Awaitable[None]]]:
+    def doings(self) -> Sequence[Callable[[Api], Awaitable[None]]]:
         """One of them is next."""
         return [self.speak] * 6 + [self.search, self.correct, self.flush, self.forget, self.send_again]
 

@@ -5,7 +5,7 @@ import json
 import random
 import signal
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
@@ -69,7 +69,7 @@ class Traveller(Client):
     resumed: int = 0
     """Answers that were complete in the end."""
 
-    def doings(self) -> list[Callable[[Api], Awaitable[None]]]:
+    def doings(self) -> Sequence[Callable[[Api], Awaitable[None]]]:
         return [*super().doings(), self.resume, self.resume]
 
     async def resume(self, api: Api) -> None:
