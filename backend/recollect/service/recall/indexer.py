@@ -51,7 +51,8 @@ class Indexer:
         """Whether notes are to be indexed, or entries alone, which are found in the journal meanwhile."""
         self._owner_in_work: str | None = None
         """Whose notes are being indexed."""
-        self._scanned = False
+        self._scans_wanted, self._scanned = 1, 0
+        """The number of the last scan that was asked for, and of the last one that is done."""
         self._backlog = Backlog(self._ledger, most_behind)
         self._changed = asyncio.Event()
         self._words_turn, self._notes_turn, self._meaning_turn = (asyncio.Lock() for _ in range(3))
@@ -114,7 +115,7 @@ class Indexer:
 
     def catch_up(self) -> None:
         """Look everywhere for what was left undone."""
-        self._scanned = False
+        self._scans_wanted += 1
         self._words_loop.wake()
 
     def try_refused_again(self) -> None:
@@ -209,7 +210,7 @@ class Indexer:
         words = self._words_loop.working or self._damaged or self._behind or self._inspector.waiting
         notes = self.notes_problem is None and (self._note_owners or self._notes_loop.working)
         meaning = self._meaning_loop.problem is None and (self._unembedded or self._meaning_loop.working)
-        return self._scanned and not (words or notes or meaning)
+        return self._scanned == self._scans_wanted and not (words or notes or meaning)
 
     @property
     def waiting(self) -> tuple[int, int]:
@@ -263,13 +264,9 @@ class Indexer:
             async with self.held():
                 await self._open_live()
             self._meaning_loop.restart()
-        if not self._scanned:
-            self._scanned = True
-            try:
-                await self._scan()
-            except BaseException:
-                self._scanned = False
-                raise
+        if self._scanned < (wanted := self._scans_wanted):
+            await self._scan()
+            self._scanned = wanted
             self._meaning_loop.wake()
         while self._damaged or self._behind or self._inspector.waiting:
             async with self._words_turn:
@@ -289,7 +286,7 @@ class Indexer:
 
     def _finish_remaking(self) -> None:
         waiting = (self._damaged, self._behind, self._note_owners)
-        if self.remaking and self._scanned and not any(waiting):
+        if self.remaking and self._scanned == self._scans_wanted and not any(waiting):
             self.remaking = False
             self._meaning_loop.wake()  # The old index is no longer needed.
 
