@@ -7,9 +7,9 @@ from dataclasses import dataclass
 class Weights:
     """How much each part counts. Zero switches a part off."""
 
-    words: float = 0.35
+    words: float = 0.4
     meaning: float = 0.9
-    enough: float = 0.5
+    enough: float = 0.7
     """The share of all that the query's words can bring from which on the best match by words counts in full. With less,
     words say less: they match what any text may have."""
     asked_before: float = 0.5
@@ -32,14 +32,14 @@ class Weights:
     """Said by the one whom the query names."""
     asking: float = -0.3
     """All of it a question, where people talk to each other."""
-    user: float = 0.6
+    user: float = 0.5
     """What the person said, where they talk to an assistant."""
     question: float = -1.0
     """Asks the same as the query, in part for a question that asks for more: a question is no evidence. More is taken
     from what only asks, to come behind the best that tell something."""
-    instruction: float = 0.3
-    preference: float = 0.1
-    reply: float = 0.3
+    instruction: float = 0.5
+    preference: float = 0.2
+    reply: float = 0.4
     """What an assistant's reply inherits, where the query is about replies or wants a summary."""
     brought: float = 0.05
     """How much of a fact's words and meaning goes to the turns it came from, and is taken from those of a fact that

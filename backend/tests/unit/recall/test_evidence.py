@@ -151,9 +151,10 @@ class TestOwnQuestions:
         ][-1] == "t1:1"
 
     def test_no_other_row_is_measured_by_them_or_lifted(self) -> None:
-        corpus = corpus_of((*self.TOLD, *self.ASKED), MEANINGS)
-        hits = {hit.row.row_id: hit.why for hit in found(corpus, LIVE, vector=MEANINGS["t2:1"])}
-        assert hits["fa-1"]["words"] == pytest.approx(Weights().words)
+        corpus, in_full = corpus_of((*self.TOLD, *self.ASKED), MEANINGS), Weights(enough=0)
+        ranked = found(corpus, LIVE, vector=MEANINGS["t2:1"], weights=in_full)
+        hits = {hit.row.row_id: hit.why for hit in ranked}
+        assert hits["fa-1"]["words"] == pytest.approx(in_full.words)
         assert hits["fa-1"]["meaning"] >= 0.6
         assert "near_words" not in hits["t2:2"]
         assert hits["t2:2"].get("near_meaning", 0) <= 0
