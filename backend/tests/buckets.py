@@ -12,8 +12,9 @@ from pathlib import Path
 from urllib.request import Request, urlopen
 
 from recollect.domain.paths import is_markdown
+from recollect.infra.objects import Objects
 from recollect.infra.s3_objects import S3Objects
-from recollect.infra.vault_s3 import S3Vault
+from recollect.infra.vault_objects import ObjectVault
 
 SCRIPT = Path(__file__).parent / "standins" / "s3_server.py"
 BUCKET = "recollect"
@@ -72,10 +73,10 @@ def new_url() -> str:
     return f"s3://{BUCKET}/homes/{next(_numbers)}"
 
 
-class Objects(MutableMapping[str, str]):
+class ObjectTexts(MutableMapping[str, str]):
     """The Markdown objects below a prefix by their paths, as a person finds, saves and deletes them."""
 
-    def __init__(self, objects: S3Objects) -> None:
+    def __init__(self, objects: Objects) -> None:
         self._objects = objects
 
     def __getitem__(self, path: str) -> str:
@@ -98,7 +99,7 @@ class Objects(MutableMapping[str, str]):
         return len(list(iter(self)))
 
 
-def go_back(files: Objects, old: Mapping[str, str]) -> None:
+def go_back(files: ObjectTexts, old: Mapping[str, str]) -> None:
     """As when a person puts back an old copy of the vault."""
     for path in [path for path in files if path not in old]:
         del files[path]
@@ -109,15 +110,15 @@ async def nobody() -> str:
     return "home-of-the-tests"
 
 
-class PersonsBucket(S3Vault):
+class PersonsBucket(ObjectVault):
     """A vault in S3 with a person at it, who can take it away and bring it back, which a listing sees."""
 
-    see_all = S3Vault.stamps.__wrapped__  # type: ignore[attr-defined]
-    claim_again = S3Vault._claimed.__wrapped__  # type: ignore[attr-defined]
+    see_all = ObjectVault.stamps.__wrapped__  # type: ignore[attr-defined]
+    claim_again = ObjectVault._claimed.__wrapped__  # type: ignore[attr-defined]
 
     def __init__(self, url: str) -> None:
         super().__init__(S3Objects(url), nobody)
-        self.files = Objects(self.objects)
+        self.files = ObjectTexts(self.objects)
         self._taken: dict[str, bytes] = {}
 
     def take_away(self) -> None:

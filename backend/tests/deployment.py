@@ -15,7 +15,8 @@ import pytest
 
 from recollect.infra.index.bucket import IndexBucket
 from recollect.infra.index.places import IndexFolder, Place
-from recollect.infra.s3_objects import INDEX, Changed, S3Objects
+from recollect.infra.objects import INDEX, Changed
+from recollect.infra.s3_objects import S3Objects
 from tests import buckets
 from tests.files_under import files_under
 from tests.postgres import OWNER, cluster_of_session
@@ -159,7 +160,7 @@ class ClusterHomes(Homes):
         return files_under(home) | objects | rows
 
     def index(self, folder: Path) -> Place:
-        return IndexBucket(self._indexes[folder])
+        return IndexBucket(S3Objects(self._indexes[folder]))
 
     def remove_index(self, folder: Path) -> None:
         objects = S3Objects(self._indexes[folder])

@@ -33,15 +33,15 @@ def files_of(
     path = settings.home / LEDGER
     if settings.files_url is not None:
         # Only here: it takes a while to import, and is there only where it was asked for.
-        from recollect.infra.image_objects import S3Images
-        from recollect.infra.ledger_objects import S3Ledger
+        from recollect.infra.image_objects import ObjectImages
+        from recollect.infra.ledger_objects import ObjectLedger
+        from recollect.infra.object_watcher import ObjectWatcher
         from recollect.infra.s3_objects import S3Objects
-        from recollect.infra.s3_watcher import S3Watcher
-        from recollect.infra.vault_s3 import S3Vault
+        from recollect.infra.vault_objects import ObjectVault
 
         objects = S3Objects(settings.files_url)
-        bucket = S3Vault(objects, home_id, takes_over=takes_over, fail_points=fail_points)
-        return Files(bucket, S3Images(bucket), S3Watcher(bucket), S3Ledger(bucket, path))
+        bucket = ObjectVault(objects, home_id, takes_over=takes_over, fail_points=fail_points)
+        return Files(bucket, ObjectImages(bucket), ObjectWatcher(bucket), ObjectLedger(bucket, path))
     vault = FolderVault(settings.vault_path, fail_points=fail_points)
     return Files(
         vault, ImageFiles(vault, fail_points=fail_points), VaultWatcher(settings.vault_path), FileLedger(path)

@@ -3,13 +3,13 @@
 from pathlib import PurePosixPath
 
 from recollect.domain.images import images_folder, is_image_name
-from recollect.infra.vault_s3 import S3Vault, off_loop
+from recollect.infra.vault_objects import ObjectVault, off_loop
 
 
-class S3Images:
+class ObjectImages:
     """As `Images` promises."""
 
-    def __init__(self, vault: S3Vault) -> None:
+    def __init__(self, vault: ObjectVault) -> None:
         self.vault = vault
 
     @off_loop("kept", "an image")

@@ -4,21 +4,21 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from recollect.errors import StorageUnavailable
-from recollect.infra.s3_objects import LEDGER_FOLDER, Changed
+from recollect.infra.objects import LEDGER_FOLDER, Changed
+from recollect.infra.vault_objects import ObjectVault, off_loop
 from recollect.infra.vault_read import unavailable
-from recollect.infra.vault_s3 import S3Vault, off_loop
 
 PIECE_BYTES = 100_000
 _TRIES = 20
 
 
-class S3Ledger:
+class ObjectLedger:
     """As `Ledger` promises, in numbered objects. The last is replaced, if nobody did meanwhile, until it is full.
 
     A ledger in the home, of the time when the vault was a folder or of a restored backup, is taken along.
     """
 
-    def __init__(self, vault: S3Vault, file: Path, *, piece_bytes: int = PIECE_BYTES) -> None:
+    def __init__(self, vault: ObjectVault, file: Path, *, piece_bytes: int = PIECE_BYTES) -> None:
         self.vault = vault
         self._file = file
         self._piece_bytes = piece_bytes

@@ -1,4 +1,4 @@
-"""What a vault promises, wherever it is: in a folder (`vault_folder`), or in S3 (`vault_s3`)."""
+"""What a vault promises, wherever it is: in a folder (`vault_folder`), or in objects (`vault_objects`)."""
 
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path

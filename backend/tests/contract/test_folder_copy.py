@@ -8,10 +8,11 @@ from pathlib import Path
 import pytest
 
 from recollect.errors import Conflict, InvalidInput, StorageUnavailable
-from recollect.infra.s3_objects import Found, S3Objects
-from recollect.infra.vault_s3 import MARKER
+from recollect.infra.objects import Found
+from recollect.infra.s3_objects import S3Objects
+from recollect.infra.vault_objects import MARKER
 from recollect.service.vault.folder_copy import RECORD, CopyReport, FolderCopy
-from tests.buckets import Objects, new_bucket, new_url
+from tests.buckets import ObjectTexts, new_bucket, new_url
 from tests.persons_vault import Files
 
 A, B = "default/users/ann/notes/a.md", "default/users/ann/notes/b.md"
@@ -22,7 +23,7 @@ class Desk:
 
     def __init__(self, folder: Path) -> None:
         self.objects, self.folder = S3Objects(new_url()), folder
-        self.there, self.here = Objects(self.objects), Files(folder)
+        self.there, self.here = ObjectTexts(self.objects), Files(folder)
 
     def pull(self) -> CopyReport:
         return FolderCopy(self.objects, self.folder).pull()

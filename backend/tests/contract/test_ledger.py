@@ -8,9 +8,9 @@ import pytest
 from recollect.domain.forgetting import case_line
 from recollect.errors import StorageUnavailable
 from recollect.infra.ledger import FileLedger, Ledger, remembered_in
-from recollect.infra.ledger_objects import S3Ledger
-from recollect.infra.s3_objects import LEDGER_FOLDER
-from recollect.infra.vault_s3 import MARKER, S3Vault
+from recollect.infra.ledger_objects import ObjectLedger
+from recollect.infra.objects import LEDGER_FOLDER
+from recollect.infra.vault_objects import MARKER, ObjectVault
 from recollect.service.vault.folder_copy import FolderCopy
 from tests.buckets import FaultyS3, PersonsBucket, new_bucket, new_url, nobody
 
@@ -26,7 +26,9 @@ async def cases(ledger: Ledger) -> set[str]:
 
 
 async def ledger_of(where: str, home: Path) -> Ledger:
-    return FileLedger(home / "ledger") if where == "file" else S3Ledger(await new_bucket(), home / "ledger")
+    return (
+        FileLedger(home / "ledger") if where == "file" else ObjectLedger(await new_bucket(), home / "ledger")
+    )
 
 
 @pytest.mark.parametrize("where", ["file", "s3"])
@@ -48,12 +50,12 @@ async def bucket() -> PersonsBucket:
 
 
 @pytest.fixture
-def ledger(bucket: PersonsBucket, tmp_path: Path) -> S3Ledger:
-    return S3Ledger(bucket, tmp_path / "ledger", piece_bytes=100)
+def ledger(bucket: PersonsBucket, tmp_path: Path) -> ObjectLedger:
+    return ObjectLedger(bucket, tmp_path / "ledger", piece_bytes=100)
 
 
 async def test_a_line_that_was_cut_short_harms_no_other(
-    bucket: PersonsBucket, ledger: S3Ledger, tmp_path: Path
+    bucket: PersonsBucket, ledger: ObjectLedger, tmp_path: Path
 ) -> None:
     file = FileLedger(tmp_path / "file")
     for each in (file, ledger):
@@ -67,9 +69,9 @@ async def test_a_line_that_was_cut_short_harms_no_other(
 
 
 async def test_of_two_servers_that_add_at_the_same_time_each_keeps_its_lines(
-    bucket: PersonsBucket, ledger: S3Ledger, tmp_path: Path
+    bucket: PersonsBucket, ledger: ObjectLedger, tmp_path: Path
 ) -> None:
-    other = S3Ledger(bucket, tmp_path / "another/ledger", piece_bytes=100)
+    other = ObjectLedger(bucket, tmp_path / "another/ledger", piece_bytes=100)
     names = [f"ca-{number}" for number in range(30)]
     await asyncio.gather(
         *((ledger, other)[number % 2].append([case_line(name)]) for number, name in enumerate(names))
@@ -87,7 +89,7 @@ async def test_an_answer_that_is_lost_costs_no_line(tmp_path: Path) -> None:
     with FaultyS3(lost_twice) as s3:
         vault = PersonsBucket(url)
         await vault.open(expected=False)
-        ledger = S3Ledger(vault, tmp_path / "ledger")
+        ledger = ObjectLedger(vault, tmp_path / "ledger")
         for name in ("ca-1", "ca-2", "ca-3"):
             await ledger.append([case_line(name)])
         assert await cases(ledger) == {"ca-1", "ca-2", "ca-3"}
@@ -95,7 +97,7 @@ async def test_an_answer_that_is_lost_costs_no_line(tmp_path: Path) -> None:
 
 
 async def test_no_listing_of_the_vault_shows_it(
-    bucket: PersonsBucket, ledger: S3Ledger, tmp_path: Path
+    bucket: PersonsBucket, ledger: ObjectLedger, tmp_path: Path
 ) -> None:
     await ledger.append([case_line("ca-1")])
     assert list(await bucket.sources()) == [MARKER]
@@ -108,7 +110,7 @@ async def test_no_listing_of_the_vault_shows_it(
 
 
 async def test_what_the_home_had_is_taken_along_and_is_there_until_then(
-    ledger: S3Ledger, tmp_path: Path
+    ledger: ObjectLedger, tmp_path: Path
 ) -> None:
     file = FileLedger(tmp_path / "ledger")
     await file.append([case_line("ca-1")])
@@ -121,11 +123,11 @@ async def test_what_the_home_had_is_taken_along_and_is_there_until_then(
 
 
 async def test_a_prefix_that_is_not_ours_gets_no_lines(
-    bucket: PersonsBucket, ledger: S3Ledger, tmp_path: Path
+    bucket: PersonsBucket, ledger: ObjectLedger, tmp_path: Path
 ) -> None:
     file = FileLedger(tmp_path / "ledger")
     await file.append([case_line("ca-1")])
-    later = S3Vault(bucket.objects, nobody)
+    later = ObjectVault(bucket.objects, nobody)
     await later.open(expected=True)
     await bucket.stamps()
     with pytest.raises(StorageUnavailable, match="taken"):

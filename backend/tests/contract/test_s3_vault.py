@@ -9,10 +9,11 @@ from recollect.domain.identity import text_digest
 from recollect.domain.images import images_folder
 from recollect.errors import HomeUnusable, StorageUnavailable
 from recollect.failpoints import FailPoints
-from recollect.infra.image_objects import S3Images
-from recollect.infra.s3_objects import REMOVED, Changed, S3Objects
-from recollect.infra.s3_watcher import S3Watcher
-from recollect.infra.vault_s3 import MARKER, S3Vault
+from recollect.infra.image_objects import ObjectImages
+from recollect.infra.object_watcher import ObjectWatcher
+from recollect.infra.objects import REMOVED, Changed
+from recollect.infra.s3_objects import S3Objects
+from recollect.infra.vault_objects import MARKER, ObjectVault
 from tests.buckets import FaultyS3, new_bucket, new_url, nobody
 
 PATH = "default/users/ann/notes/a.md"
@@ -27,7 +28,7 @@ def _lost_once(name: str) -> Callable[[str, str], int | None]:
 
 async def test_of_two_processes_of_one_home_the_later_one_keeps_the_place() -> None:
     first = await new_bucket()
-    second = S3Vault(S3Objects(first.objects.url), nobody)
+    second = ObjectVault(S3Objects(first.objects.url), nobody)
     await second.open(expected=True)
     for _ in range(3):
         for vault in (first, second):
@@ -41,7 +42,7 @@ async def test_of_two_processes_of_one_home_the_later_one_keeps_the_place() -> N
 async def test_a_vault_that_vanished_is_made_again_by_nobody_and_taken_once_it_is_brought_back(
     expected: bool,
 ) -> None:
-    vault = S3Vault(S3Objects(new_url()), nobody)
+    vault = ObjectVault(S3Objects(new_url()), nobody)
     if expected:
         vault.objects.replace(MARKER, b"")
     await vault.open(expected=expected)
@@ -56,7 +57,7 @@ async def test_a_vault_that_vanished_is_made_again_by_nobody_and_taken_once_it_i
 async def test_an_answer_to_the_probe_that_was_lost_is_no_error() -> None:
     url = new_url()
     with FaultyS3(_lost_once("probe")) as s3:
-        vault = S3Vault(S3Objects(url), nobody)
+        vault = ObjectVault(S3Objects(url), nobody)
         await vault.open(expected=False)
     assert s3.faults == 1
     assert vault.is_there()
@@ -66,17 +67,17 @@ async def test_whoever_looks_for_a_missing_vault_survives_any_error(monkeypatch:
     vault = await new_bucket()
     vault.take_away()
     errors = [RuntimeError("any"), Changed("x")]
-    claim = S3Vault._claim
+    claim = ObjectVault._claim
 
-    def failing(self: S3Vault, *, create: bool) -> None:
+    def failing(self: ObjectVault, *, create: bool) -> None:
         if errors:
             raise errors.pop()
         vault.objects.replace(MARKER, b"")
         claim(self, create=create)
 
-    monkeypatch.setattr(S3Vault, "_claim", failing)
+    monkeypatch.setattr(ObjectVault, "_claim", failing)
     async with asyncio.timeout(10):
-        assert await anext(S3Watcher(vault, seconds=0.01).changes()) == {""}
+        assert await anext(ObjectWatcher(vault, seconds=0.01).changes()) == {""}
     assert errors == []
 
 
@@ -104,9 +105,9 @@ async def test_what_is_saved_while_a_file_is_removed_stays() -> None:
     assert dict(vault.files) == {PATH: "theirs"}
 
 
-@pytest.mark.parametrize("look", [S3Vault.stamps, S3Vault.list_files])
+@pytest.mark.parametrize("look", [ObjectVault.stamps, ObjectVault.list_files])
 async def test_a_removal_that_was_interrupted_leaves_no_file_and_is_finished_at_the_next_look(
-    look: Callable[[S3Vault], Awaitable[Sized]],
+    look: Callable[[ObjectVault], Awaitable[Sized]],
 ) -> None:
     vault = await new_bucket()
     await vault.write(PATH, "ours", frozenset())
@@ -129,7 +130,7 @@ async def test_a_file_is_written_where_a_removal_was_interrupted() -> None:
 async def test_a_removal_whose_answer_was_lost_is_finished() -> None:
     url = new_url()
     with FaultyS3() as s3:
-        vault = S3Vault(S3Objects(url), nobody)
+        vault = ObjectVault(S3Objects(url), nobody)
         await vault.open(expected=False)
         await vault.write(PATH, "ours", frozenset())
         s3.fault = _lost_once("a.md")
@@ -152,21 +153,21 @@ async def test_a_kept_version_that_was_changed_since_is_not_taken_for_kept() -> 
 async def test_a_process_whose_place_was_taken_removes_no_folder() -> None:
     first = await new_bucket()
     await first.write(PATH, "ours", frozenset())
-    await S3Vault(S3Objects(first.objects.url), nobody).open(expected=True)
+    await ObjectVault(S3Objects(first.objects.url), nobody).open(expected=True)
     with pytest.raises(StorageUnavailable, match="another process"):
         await first.remove_folder("default/users/ann")
     assert dict(first.files) == {PATH: "ours"}
 
 
 async def test_what_a_killed_probe_left_is_no_file() -> None:
-    vault = S3Vault(S3Objects(new_url()), nobody)
+    vault = ObjectVault(S3Objects(new_url()), nobody)
     vault.objects.replace(".recollect-probe-12345678", b"1")
     assert not await vault.exists()
 
 
 async def test_images_are_named_in_their_folder_only() -> None:
     vault, name = await new_bucket(), "0" * 32 + ".png"
-    images = S3Images(vault)
+    images = ObjectImages(vault)
     await images.keep("default", "ann", name, b"1")
     vault.objects.replace(f"{images_folder('default', 'ann')}/old/{'1' * 32}.png", b"2")
     assert await images.names("default", "ann") == {name}

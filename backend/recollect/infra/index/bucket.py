@@ -7,7 +7,6 @@ not know yet that it is one, still writes goes into tables that nobody reads any
 import itertools
 import json
 import logging
-import re
 import secrets
 import shutil
 import time
@@ -18,7 +17,8 @@ from typing import TYPE_CHECKING, Any
 
 from recollect.errors import StorageUnavailable
 from recollect.infra.index.places import LEADER, LIVE, TERM, IndexFolder, Place, table_names
-from recollect.infra.s3_objects import INDEX, Changed, S3Objects, s3_options
+from recollect.infra.objects import INDEX, Changed, Objects
+from recollect.infra.s3_objects import S3Objects
 from recollect.settings import Settings
 
 if TYPE_CHECKING:
@@ -28,18 +28,7 @@ _SUFFIX = ".lance"
 _DOWN_SECONDS = 3.0
 """For so long nothing is asked of an S3 that just did not answer: whoever waits is told at once."""
 _SIZE_SECONDS = 60.0
-_OPTIONS = {
-    "timeout": "10s",
-    "connect_timeout": "3s",
-    # What fails at once is tried again, what took the timeout is not: three layers would multiply that by 48.
-    "client_max_retries": "3",
-    "client_retry_timeout": "5",
-    "lance_aimd_max_retries": "0",
-    "download_retry_count": "0",
-}
 _TAKEN = "another server has taken the index"
-_is_of_s3 = re.compile(r'S3 error|store: "S3"|necessary privileges|HTTP error|status code: [345]').search
-"""What the libraries below LanceDB say if S3 did not answer, or refused. An object that is missing reads otherwise."""
 _log = logging.getLogger("recollect.index")
 
 
@@ -47,7 +36,7 @@ def index_place(settings: Settings) -> Place:
     """In the bucket where another server may lead next, with a home of its own; else in the home."""
     if settings.member_url is None or settings.files_url is None:
         return IndexFolder(settings.index_path)
-    return IndexBucket(f"{settings.files_url.rstrip('/')}/{INDEX}", settings.index_path)
+    return IndexBucket(S3Objects(settings.files_url, INDEX), settings.index_path)
 
 
 class IndexBucket:
@@ -56,11 +45,10 @@ class IndexBucket:
     patience: float | None = 30.0
     fewest_texts = 16
 
-    def __init__(self, url: str, former: Path | None = None) -> None:
+    def __init__(self, objects: Objects, former: Path | None = None) -> None:
         """`former` is the folder of the time when the home had one: it goes, since nothing is forgotten there."""
         self._former = former
-        self.objects = S3Objects(url)
-        self.url = url
+        self.objects = objects
         self.term = ""
         self._nonce = secrets.token_hex(8)
         """Beside the term, so that of two who choose the same term at the same moment only one leads."""
@@ -168,8 +156,8 @@ class TablePrefix:
     def connect(self, session: Any) -> "lancedb.DBConnection":
         import lancedb
 
-        options = _OPTIONS | s3_options()
-        return lancedb.connect(f"{self._bucket.url}/{self._prefix}", storage_options=options, session=session)
+        place, options = self._bucket.objects.for_lance()
+        return lancedb.connect(f"{place}/{self._prefix}", storage_options=options, session=session)
 
     def current(self) -> str | None:
         self._current = max(filter(self._counts, _tables(self._paths())), default=None)
@@ -217,7 +205,7 @@ class TablePrefix:
         return _tables(self._paths())
 
     def is_unreachable(self, error: BaseException) -> bool:
-        return isinstance(error, StorageUnavailable) or _is_of_s3(str(error)) is not None
+        return isinstance(error, StorageUnavailable) or self._bucket.objects.is_down(str(error))
 
     def _counts(self, name: str) -> bool:
         return self._bucket.made.get(self._key, name) == name and not self._is_later(name)
@@ -230,7 +218,7 @@ class TablePrefix:
         return [each.path for each in self._bucket.objects.list(self._prefix)]
 
 
-def _delete(objects: S3Objects, paths: list[str]) -> None:
+def _delete(objects: Objects, paths: list[str]) -> None:
     """Manifests last, so that no older version is taken for the newest one in between."""
     manifests = [path for path in paths if path.endswith(".manifest")]
     objects.delete([path for path in paths if not path.endswith(".manifest")])

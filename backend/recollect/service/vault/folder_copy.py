@@ -14,8 +14,8 @@ from typing import NamedTuple
 
 from recollect.domain.vault_file import loss_in_words
 from recollect.errors import Conflict, InvalidInput
-from recollect.infra.s3_objects import Changed, Found, S3Objects
-from recollect.infra.vault_s3 import MARKER, conflict_path
+from recollect.infra.objects import Changed, Found, Objects
+from recollect.infra.vault_objects import MARKER, conflict_path
 from recollect.service.coordination import Progress, no_progress
 
 RECORD = ".recollect-copy.json"
@@ -50,7 +50,7 @@ class CopyReport:
 class FolderCopy:
     """Neither side's words are ever lost: where both changed a file, this folder's version is kept as a conflict file."""
 
-    def __init__(self, objects: S3Objects, folder: Path, progress: Progress = no_progress) -> None:
+    def __init__(self, objects: Objects, folder: Path, progress: Progress = no_progress) -> None:
         self._objects, self._progress = objects, progress
         self._folder = folder.expanduser().resolve()
         self._known = self._recorded()

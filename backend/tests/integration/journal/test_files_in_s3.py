@@ -12,11 +12,11 @@ import pytest
 from recollect.app import open_home
 from recollect.errors import HomeUnusable, StorageUnavailable
 from recollect.infra.s3_objects import S3Objects
-from recollect.infra.vault_s3 import S3Vault
+from recollect.infra.vault_objects import ObjectVault
 from recollect.service.operations import files_to_back_up
 from recollect.service.rebuild import rebuild_home
 from recollect.settings import Settings, load_settings
-from tests.buckets import BUCKET, FaultyS3, Objects, go_back, new_url
+from tests.buckets import BUCKET, FaultyS3, ObjectTexts, go_back, new_url
 from tests.entry_house import fact
 from tests.eventually import eventually
 from tests.http_client import Home, Json, add, contents, drained, message, opened
@@ -40,8 +40,8 @@ def url() -> str:
 
 
 @pytest.fixture
-def files(url: str) -> Objects:
-    return Objects(S3Objects(url))
+def files(url: str) -> ObjectTexts:
+    return ObjectTexts(S3Objects(url))
 
 
 async def health(home: Home) -> Json:
@@ -58,7 +58,7 @@ async def verified(home: Home, **body: bool) -> Json:
 
 
 async def test_messages_become_objects_edits_are_taken_in_and_forgetting_leaves_none(
-    tmp_path: Path, url: str, files: Objects
+    tmp_path: Path, url: str, files: ObjectTexts
 ) -> None:
     async with opened(tmp_path / "home", files_url=url) as home:
         await home.add("t1", "Marta moves to Prague", "She starts in June")
@@ -113,7 +113,7 @@ def test_keys_in_the_url_are_refused_and_not_shown() -> None:
 
 
 async def test_a_process_whose_place_was_taken_writes_no_more(
-    tmp_path: Path, url: str, files: Objects
+    tmp_path: Path, url: str, files: ObjectTexts
 ) -> None:
     async with opened(tmp_path / "home", files_url=url) as home:
         await home.add("t1", "one")
@@ -126,7 +126,7 @@ async def test_a_process_whose_place_was_taken_writes_no_more(
         before = dict(files)
         await home.add("t1", "two")
         await eventually(lambda: _waits(home))
-        assert isinstance(home.app.vault, S3Vault)
+        assert isinstance(home.app.vault, ObjectVault)
         assert not await home.app.vault.come_back()
         assert dict(files) == before
 
@@ -137,7 +137,7 @@ async def _waits(home: Home) -> bool:
 
 
 async def test_files_that_all_vanish_are_asked_about_and_written_again_where_a_person_says_so(
-    tmp_path: Path, url: str, files: Objects
+    tmp_path: Path, url: str, files: ObjectTexts
 ) -> None:
     async with opened(tmp_path / "home", files_url=url) as home:
         await home.add("t1", "one")
@@ -176,7 +176,7 @@ async def test_keys_that_are_refused_are_named_at_the_start(tmp_path: Path, url:
 
 
 async def test_messages_are_taken_while_s3_is_down_and_written_once_it_is_back(
-    tmp_path: Path, url: str, files: Objects, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, url: str, files: ObjectTexts, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("recollect.infra.s3_objects._RETRIES", 1)
     down = True
@@ -204,7 +204,7 @@ async def _is_there(home: Home) -> bool:
 
 @pytest.mark.parametrize("status", [503, 0], ids=["answers 503", "breaks after it was done"])
 async def test_requests_that_fail_now_and_then_lose_and_double_nothing(
-    tmp_path: Path, url: str, files: Objects, status: int
+    tmp_path: Path, url: str, files: ObjectTexts, status: int
 ) -> None:
     count = itertools.count(1)
     with FaultyS3(lambda method, path: status if next(count) % 7 == 0 else None) as faulty:
@@ -222,7 +222,7 @@ async def test_requests_that_fail_now_and_then_lose_and_double_nothing(
     assert not [path for path in files if "conflict" in path]
 
 
-async def test_deletions_outlive_home_and_journal(tmp_path: Path, url: str, files: Objects) -> None:
+async def test_deletions_outlive_home_and_journal(tmp_path: Path, url: str, files: ObjectTexts) -> None:
     async with opened(tmp_path / "home", files_url=url) as home:
         await home.add("t1", "Marta moves to Porto", "My PIN is 4711", user_id="ann")
         await home.put(fact(1), fact(2, "Ann's PIN is 4711."))
@@ -246,7 +246,7 @@ async def test_deletions_outlive_home_and_journal(tmp_path: Path, url: str, file
 @pytest.mark.slow
 @pytest.mark.parametrize("point", ["vault.synced", "vault.renamed", "transcribe.recorded", "jobs.handled"])
 def test_a_kill_at_any_step_of_a_write_loses_and_doubles_nothing(
-    tmp_path: Path, url: str, files: Objects, point: str
+    tmp_path: Path, url: str, files: ObjectTexts, point: str
 ) -> None:
     settings = {"RECOLLECT_FILES_URL": url, "RECOLLECT_TRANSCRIPT_DELAY_MS": "0"}
     dying = settings | {"RECOLLECT_FAIL_POINT": point}
@@ -261,7 +261,9 @@ def test_a_kill_at_any_step_of_a_write_loses_and_doubles_nothing(
 
 
 @pytest.mark.slow
-def test_a_kill_while_a_note_is_forgotten_leaves_no_object(tmp_path: Path, url: str, files: Objects) -> None:
+def test_a_kill_while_a_note_is_forgotten_leaves_no_object(
+    tmp_path: Path, url: str, files: ObjectTexts
+) -> None:
     settings = {"RECOLLECT_FILES_URL": url}
     with Server(tmp_path / "home", settings) as server:
         server.client.post(
@@ -279,7 +281,7 @@ def test_a_kill_while_a_note_is_forgotten_leaves_no_object(tmp_path: Path, url: 
 
 
 @pytest.mark.slow
-def test_backup_restore_and_rebuild_bring_a_home_back(tmp_path: Path, url: str, files: Objects) -> None:
+def test_backup_restore_and_rebuild_bring_a_home_back(tmp_path: Path, url: str, files: ObjectTexts) -> None:
     settings = {"RECOLLECT_FILES_URL": url}
     with Server(tmp_path / "home", settings) as server:
         add(server.client, "t1", [message("one"), message("two")])
@@ -293,7 +295,7 @@ def test_backup_restore_and_rebuild_bring_a_home_back(tmp_path: Path, url: str, 
         "ok"
     ]
     assert _home(tmp_path / "new") not in (None, _home(tmp_path / "home"))
-    restored = Objects(S3Objects(elsewhere))
+    restored = ObjectTexts(S3Objects(elsewhere))
     assert restored[PART] == files[PART]
     assert not (tmp_path / "new/vault").exists()
     assert recollect_json(tmp_path / "folder", "restore", archive)["ok"]

@@ -13,7 +13,7 @@ from recollect.domain.images import data_url, image_name
 from recollect.infra.journal.audit_lines import SqlAuditLines
 from recollect.infra.s3_objects import S3Objects
 from recollect.service.coordination import no_progress
-from tests.buckets import Objects, go_back, new_url
+from tests.buckets import ObjectTexts, go_back, new_url
 from tests.chatting import prompt, say, with_backend
 from tests.entry_house import fact
 from tests.forgetting import entries
@@ -91,7 +91,7 @@ def live(client: httpx2.Client) -> None:
     drained(client)
 
 
-def edit(files: Objects) -> None:
+def edit(files: ObjectTexts) -> None:
     """By hand, past the server: a message, a memory, and a note of its own."""
     for path in files:
         files[path] = files[path].replace("Berlin", "Lisbon").replace("has a dog", "has a cat")
@@ -136,7 +136,7 @@ def home_holds(server: Server) -> set[str]:
 def test_a_server_with_an_empty_home_has_all_that_the_lost_one_had(
     members: Members, settings: dict[str, str], cluster: Cluster
 ) -> None:
-    files = Objects(S3Objects(settings["RECOLLECT_FILES_URL"]))
+    files = ObjectTexts(S3Objects(settings["RECOLLECT_FILES_URL"]))
     one = members.start("one")
     members.leader()
     live(one.client)
@@ -189,7 +189,7 @@ def test_a_server_with_an_empty_home_has_all_that_the_lost_one_had(
 def test_of_the_files_alone_what_was_forgotten_stays_so_and_the_server_closed(
     members: Members, settings: dict[str, str], cluster: Cluster, tmp_path: Path
 ) -> None:
-    files = Objects(S3Objects(settings["RECOLLECT_FILES_URL"]))
+    files = ObjectTexts(S3Objects(settings["RECOLLECT_FILES_URL"]))
     one = members.start("one")
     members.leader()
     live(one.client)

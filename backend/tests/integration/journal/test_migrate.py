@@ -11,7 +11,7 @@ from recollect.app import open_home
 from recollect.domain.access import Caller
 from recollect.errors import HomeUnusable
 from recollect.infra.journal import moving
-from recollect.infra.vault_s3 import MARKER
+from recollect.infra.vault_objects import MARKER
 from recollect.service import migrate as migration
 from recollect.service.coordination import no_progress
 from recollect.service.migrate import migrate

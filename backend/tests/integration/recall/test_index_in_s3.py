@@ -9,10 +9,12 @@ import pytest
 
 from recollect.domain.recall.rows import Generation
 from recollect.errors import IndexUnavailable, IndexUnreachable, StorageUnavailable
+from recollect.infra import s3_objects
 from recollect.infra.index import bucket
 from recollect.infra.index.bucket import IndexBucket
 from recollect.infra.index.store import LanceIndex
-from recollect.infra.s3_objects import Found, S3Objects
+from recollect.infra.objects import Found
+from recollect.infra.s3_objects import S3Objects
 from tests.buckets import FaultyS3, new_url
 from tests.lance_tables import ANN, DIMENSIONS, G, put, some_vectors
 
@@ -36,7 +38,7 @@ async def index(url: str) -> AsyncIterator[LanceIndex]:
 
 async def leader(url: str) -> LanceIndex:
     """Another process that leads from now on."""
-    index = LanceIndex(IndexBucket(url))
+    index = LanceIndex(IndexBucket(S3Objects(url)))
     await index.open()
     return index
 
@@ -125,8 +127,8 @@ async def test_a_table_that_a_former_leader_makes_late_is_not_taken(index: Lance
 async def test_of_two_who_choose_the_same_term_one_leads(
     index: LanceIndex, url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    first, get = IndexBucket(url), S3Objects.get
-    late = IndexBucket(url)
+    first, get = IndexBucket(S3Objects(url)), S3Objects.get
+    late = IndexBucket(S3Objects(url))
 
     def overtaken(objects: S3Objects, path: str, limit: int | None = None) -> Found | None:
         found = get(objects, path, limit)
@@ -185,7 +187,7 @@ async def test_a_former_leader_makes_no_generation_live_and_removes_none(index: 
 async def test_writers_at_the_same_moment_lose_nothing_or_are_told(index: LanceIndex, url: str) -> None:
     """What a leader's own term and a condition on every version exclude, twice: LanceDB's versions collide."""
     await put(index, {"a": "one"})
-    place = IndexBucket(url)
+    place = IndexBucket(S3Objects(url))
     other = LanceIndex(place)
     await other.open()
     place.term = index.place.term  # type: ignore[attr-defined]
@@ -224,7 +226,8 @@ def test_listings_of_the_vault_pass_over_the_index_without_asking_for_its_pages(
 def no_pause(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every call asks S3, even if it did not answer a moment ago."""
     monkeypatch.setattr(bucket, "_DOWN_SECONDS", 0.0)
-    monkeypatch.setattr(bucket, "_OPTIONS", bucket._OPTIONS | {"client_max_retries": "0"})
+    options = s3_objects._LANCE_OPTIONS | {"client_max_retries": "0"}
+    monkeypatch.setattr(s3_objects, "_LANCE_OPTIONS", options)
 
 
 @pytest.mark.slow
@@ -236,7 +239,7 @@ async def test_an_s3_that_does_not_answer_is_no_damage(
     await put(index, {"a": "one"})
     await index.close()
     with FaultyS3(lambda method, path: status if part in path or part in path.replace("%2F", "/") else None):
-        again = LanceIndex(IndexBucket(url))
+        again = LanceIndex(IndexBucket(S3Objects(url)))
         await again.open()
         with pytest.raises(IndexUnreachable):
             await again.load(G, ANN)

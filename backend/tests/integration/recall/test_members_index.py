@@ -10,7 +10,8 @@ import pytest
 
 from recollect.domain.recall.rows import Vectors
 from recollect.infra.embedders.onnx import OnnxEmbedder
-from recollect.infra.s3_objects import INDEX, S3Objects
+from recollect.infra.objects import INDEX
+from recollect.infra.s3_objects import S3Objects
 from tests import deployment
 from tests.buckets import FaultyS3, new_url
 from tests.eventually import eventually

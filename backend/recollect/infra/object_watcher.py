@@ -3,15 +3,15 @@
 import asyncio
 from collections.abc import AsyncIterator
 
-from recollect.infra.vault_s3 import S3Vault
+from recollect.infra.vault_objects import ObjectVault
 
 _AGAIN_SECONDS = 2.0
 
 
-class S3Watcher:
+class ObjectWatcher:
     """Hand edits in S3 are seen by listing, which is what a sweep does. This looks whether a missing vault is back."""
 
-    def __init__(self, vault: S3Vault, *, seconds: float = _AGAIN_SECONDS) -> None:
+    def __init__(self, vault: ObjectVault, *, seconds: float = _AGAIN_SECONDS) -> None:
         self._vault, self._seconds = vault, seconds
         self._stopped = asyncio.Event()
 

@@ -18,7 +18,7 @@ from recollect.domain.paths import is_markdown, is_note
 from recollect.domain.vault_file import EMPTY, FileStamp, VaultFile
 from recollect.errors import HomeUnusable, StorageUnavailable
 from recollect.failpoints import FailPoints
-from recollect.infra.s3_objects import REMOVED, Changed, Found, S3Objects
+from recollect.infra.objects import REMOVED, Changed, Found, Objects
 from recollect.infra.vault_read import SUFFIX, decoded
 
 P = ParamSpec("P")
@@ -44,7 +44,7 @@ def off_loop(
         @functools.wraps(method)
         async def run(*args: P.args, **named: P.kwargs) -> R:
             self: Any = args[0]
-            vault: S3Vault = getattr(self, "vault", self)
+            vault: ObjectVault = getattr(self, "vault", self)
             try:
                 answer = await vault.in_thread(functools.partial(method, *args, **named))
             except _Missing:
@@ -60,7 +60,7 @@ def off_loop(
     return decorated
 
 
-class S3Vault:
+class ObjectVault:
     """As `infra/vault.py` promises. Somebody who saves an object between our look and our write is not overwritten.
 
     The marker names the home that owns the prefix: another one is refused at its start, and a process whose place was
@@ -69,7 +69,7 @@ class S3Vault:
 
     def __init__(
         self,
-        objects: S3Objects,
+        objects: Objects,
         home_id: Callable[[], Awaitable[str]],
         *,
         takes_over: bool = False,
@@ -80,7 +80,7 @@ class S3Vault:
         self._home_id = home_id
         self._takes_over = takes_over
         self._fail_points = fail_points or FailPoints()
-        self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="vault-s3")
+        self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="vault-objects")
         self._mark = ""
         self._mark_etag: str | None = None
         self._expected, self._is_probed = False, False
