@@ -30,7 +30,7 @@ test-all: installed-dev ## every test but the long ones: about 21 minutes
 test-cluster: installed-dev ## journals in a PostgreSQL that is killed (Debian's package postgresql), files in S3, the stress suite on both
 	cd backend && CI=true $(BIN)/pytest tests/integration/journal/test_postgres*.py tests/integration/journal/test_migrate.py tests/integration/journal/test_files_in_s3.py tests/integration/journal/test_lost_homes.py tests/integration/journal/test_members.py tests/integration/recall/test_index_in_s3.py tests/contract/test_ledger.py tests/stress/test_kills_on_postgres.py tests/stress/test_members_killed.py
 	cd backend && CI=true $(BIN)/pytest --deployment=cluster $(JOURNAL_TESTS:%=tests/contract/test_%.py)
-	cd backend && CI=true $(BIN)/pytest --deployment=cluster tests/unit/vault tests/contract/test_s3_vault.py tests/contract/test_folder_copy.py
+	cd backend && CI=true $(BIN)/pytest --deployment=cluster tests/unit/vault tests/contract/test_object_vault.py tests/contract/test_folder_copy.py
 	cd backend && CI=true $(BIN)/pytest $(IN_PARALLEL) --deployment=cluster tests/contract/test_index_store.py tests/unit/recall/test_index_damage.py tests/unit/recall/test_reindex.py tests/integration/recall/test_members_index.py
 	cd backend && CI=true $(BIN)/pytest $(IN_PARALLEL) --deployment=cluster --quick tests/stress
 

@@ -297,7 +297,7 @@ class App(Assembly):
             if await self.vault.has_owner():
                 raise HomeUnusable(
                     f"{self.vault.place} belongs to a home whose journal is not {connector.name}. If that home lives,"
-                    " give this one a prefix of its own in RECOLLECT_FILES_URL. If its journal is lost for good,"
+                    " give this one a place of its own in RECOLLECT_FILES_URL. If its journal is lost for good,"
                     " 'recollect rebuild --take' brings it back from these files"
                 )
             raise HomeUnusable(

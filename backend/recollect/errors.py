@@ -25,7 +25,7 @@ RecollectError
 │   ├── EmbedderUnavailable  the embedding model is missing, does not answer, or not sensibly
 │   │   └── TextRefused     it answers, and will not take this text
 │   ├── IndexUnavailable    the index cannot be read or written, or is being rebuilt
-│   │   └── IndexUnreachable  the S3 that holds it does not answer: nothing is known to be damaged
+│   │   └── IndexUnreachable  what holds it does not answer: nothing is known to be damaged
 │   └── ServerUnreachable   the command line found no server where one should run
 ├── DeliveryFailed          a webhook's receiver can't be reached, or did not accept a delivery
 ├── HomeInUse               another process owns this home
@@ -231,7 +231,7 @@ class IndexUnavailable(Unavailable):
 
 
 class IndexUnreachable(IndexUnavailable):
-    """The S3 that holds the index does not answer: it is as it was."""
+    """What holds the index, as S3 or a shared folder, does not answer: it is as it was."""
 
     code = "index_unreachable"
 

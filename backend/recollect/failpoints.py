@@ -16,6 +16,7 @@ FAIL_POINTS: Final = (
     "vault.written_beside",
     "vault.synced",
     "vault.renamed",
+    "vault.set_aside",
     "vault.emptied",
     "transcribe.recorded",
     "upgrade.kept",

@@ -1,9 +1,19 @@
 """Groups of settings: limits, quotas, chats, memcells, strategies, jobs, search, sources, webhooks, vault, model servers."""
 
+import re
 from pathlib import Path
-from typing import Literal, Self, get_args
+from typing import Annotated, Literal, Self, get_args
 
-from pydantic import BaseModel, ConfigDict, Field, SecretStr, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, SecretStr, model_validator
+
+
+def _names_files(url: str) -> str:
+    if re.fullmatch(r"s3://[^/?#@:]+(/[^?#]*)?|file:///[^/?#][^?#]*", url) is None:
+        raise ValueError("must be s3://<bucket>/<prefix> or file:///<path of a folder>")
+    return url
+
+
+FilesUrl = Annotated[str, AfterValidator(_names_files)]
 
 
 class Group(BaseModel):

@@ -24,6 +24,7 @@ from recollect.setting_groups import (
     BackendSettings,
     ChatSettings,
     EmbeddingSettings,
+    FilesUrl,
     IndexSettings,
     JobSettings,
     LimitSettings,
@@ -45,7 +46,6 @@ PACKAGED_MODEL = Path(__file__).parent / MODELS / "recall-v1"
 RESERVED_BACKENDS = ("default", "tasks")
 """Names of the backends that have groups of their own."""
 Names = Annotated[list[str], NoDecode]
-Bucket = Annotated[str, Field(pattern=r"^s3://[^/?#@:]+(/[^?#]*)?$")]
 Origin = Annotated[str, Field(pattern=r"^https?://[^/?#@\s]+/?$")]
 
 
@@ -81,8 +81,8 @@ class Settings(BaseSettings):
     database_wait_seconds: float = Field(
         20, gt=0, le=600, description="How long a request or a start waits for PostgreSQL to come back."
     )
-    files_url: Bucket | None = Field(
-        None, description="The vault: s3://<bucket>/<prefix>; unset: in the home."
+    files_url: FilesUrl | None = Field(
+        None, description="The vault: s3://<bucket>/<prefix> or file:///<shared folder>; unset: in the home."
     )
     member_url: Origin | None = Field(None, description="Where other servers on its journal reach this one.")
     synchronous: Literal["FULL", "NORMAL"] = Field(

@@ -1,4 +1,6 @@
-"""A real S3 server for the tests, a bucket that fails when told to, and a person who edits objects past the server."""
+"""A real S3 server and shared folders for the tests, a bucket that fails when told to, and a person who edits objects
+past the server.
+"""
 
 import itertools
 import os
@@ -9,13 +11,17 @@ from collections.abc import Callable, Collection, Iterator, Mapping, MutableMapp
 from http.client import HTTPConnection
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from urllib.request import Request, urlopen
 
 from recollect.domain.paths import is_markdown
+from recollect.infra.folder_objects import FolderObjects
+from recollect.infra.object_stores import objects_at
 from recollect.infra.objects import Objects
-from recollect.infra.s3_objects import S3Objects
 from recollect.infra.vault_objects import ObjectVault
 
+PLACES = ("s3", "folder")
+"""Where objects may be."""
 SCRIPT = Path(__file__).parent / "standins" / "s3_server.py"
 BUCKET = "recollect"
 _numbers = itertools.count()
@@ -41,6 +47,7 @@ class S3Server:
 
 
 RUNNING: list[S3Server] = []
+FOLDERS: list[TemporaryDirectory[str]] = []
 
 
 def server() -> S3Server:
@@ -54,6 +61,8 @@ def server() -> S3Server:
 def stop() -> None:
     while RUNNING:
         RUNNING.pop().stop()
+    while FOLDERS:
+        FOLDERS.pop().cleanup()
 
 
 def use(port: int) -> None:
@@ -67,8 +76,11 @@ def use(port: int) -> None:
     }
 
 
-def new_url() -> str:
-    """A prefix that nobody has used."""
+def new_url(place: str = "s3") -> str:
+    """A prefix, or the address of a shared folder, that nobody has used."""
+    if place == "folder":
+        FOLDERS.extend([] if FOLDERS else [TemporaryDirectory(prefix="shared-")])
+        return f"file://{FOLDERS[0].name}/{next(_numbers)}"
     server()
     return f"s3://{BUCKET}/homes/{next(_numbers)}"
 
@@ -111,13 +123,13 @@ async def nobody() -> str:
 
 
 class PersonsBucket(ObjectVault):
-    """A vault in S3 with a person at it, who can take it away and bring it back, which a listing sees."""
+    """A vault in S3 or a shared folder with a person at it, who can take it away and bring it back, which a listing sees."""
 
     see_all = ObjectVault.stamps.__wrapped__  # type: ignore[attr-defined]
     claim_again = ObjectVault._claimed.__wrapped__  # type: ignore[attr-defined]
 
     def __init__(self, url: str) -> None:
-        super().__init__(S3Objects(url), nobody)
+        super().__init__(objects_at(url), nobody)
         self.files = ObjectTexts(self.objects)
         self._taken: dict[str, bytes] = {}
 
@@ -133,11 +145,15 @@ class PersonsBucket(ObjectVault):
         self.claim_again()
 
     def age(self) -> None:
-        """Nothing to do: an ETag tells of every change."""
+        """In a folder no file was written just now: what was, is read again in any case."""
+        if isinstance(self.objects, FolderObjects):
+            root = Path(self.objects.url.removeprefix("file://"))
+            for path in self.files:
+                os.utime(root / path, (1_000_000_000, 1_000_000_000))
 
 
-async def new_bucket() -> PersonsBucket:
-    vault = PersonsBucket(new_url())
+async def new_bucket(place: str = "s3") -> PersonsBucket:
+    vault = PersonsBucket(new_url(place))
     await vault.open(expected=False)
     return vault
 

@@ -15,6 +15,7 @@ import pytest
 
 from recollect.infra.index.bucket import IndexBucket
 from recollect.infra.index.places import IndexFolder, Place
+from recollect.infra.object_stores import objects_at
 from recollect.infra.objects import INDEX, Changed
 from recollect.infra.s3_objects import S3Objects
 from tests import buckets
@@ -66,10 +67,10 @@ class Folder:
 
 
 class Bucket(Folder):
-    """The same in S3, where an object is saved at once, if its ETag is the one that was seen."""
+    """The same of objects: one is saved at once, if its ETag is the one that was seen."""
 
     def __init__(self, url: str) -> None:
-        self._objects = S3Objects(url)
+        self._objects = objects_at(url)
 
     def files(self, folder: str = "") -> dict[str, bytes]:
         found = ((each.path, self._objects.get(each.path)) for each in self._objects.list(folder))

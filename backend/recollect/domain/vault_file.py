@@ -14,7 +14,7 @@ class FileStamp:
     """Tells, without reading, whether a file may have changed since it was read."""
 
     version: int
-    """Another one after every change: when the file was modified, or what S3 calls its ETag."""
+    """Another one after every change: when the file was modified, or made of its ETag."""
     size: int
 
 

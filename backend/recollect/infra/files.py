@@ -1,4 +1,4 @@
-"""Chooses where the files of a home are, and its ledger: in its folder, or in S3."""
+"""Chooses where the files of a home are, and its ledger: in its folder, in S3, or in a shared folder."""
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
@@ -35,11 +35,11 @@ def files_of(
         # Only here: it takes a while to import, and is there only where it was asked for.
         from recollect.infra.image_objects import ObjectImages
         from recollect.infra.ledger_objects import ObjectLedger
+        from recollect.infra.object_stores import objects_at
         from recollect.infra.object_watcher import ObjectWatcher
-        from recollect.infra.s3_objects import S3Objects
         from recollect.infra.vault_objects import ObjectVault
 
-        objects = S3Objects(settings.files_url)
+        objects = objects_at(settings.files_url, fail_points=fail_points)
         bucket = ObjectVault(objects, home_id, takes_over=takes_over, fail_points=fail_points)
         return Files(bucket, ObjectImages(bucket), ObjectWatcher(bucket), ObjectLedger(bucket, path))
     vault = FolderVault(settings.vault_path, fail_points=fail_points)

@@ -1,4 +1,4 @@
-"""Images as objects in S3, beside the other files of their owners."""
+"""Images as objects, beside the other files of their owners."""
 
 from pathlib import PurePosixPath
 

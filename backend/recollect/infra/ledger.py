@@ -13,7 +13,7 @@ LEDGER = "ledger"
 
 
 class Ledger(Protocol):
-    """In the home (`FileLedger`) or, where the vault is in S3, beside it (`ledger_objects`): homes may be lost.
+    """In the home (`FileLedger`) or, where the vault is elsewhere, beside it (`ledger_objects`): homes may be lost.
 
     Lines are only ever added. It names users, threads by their keys, and files by digests: it holds no texts.
     """

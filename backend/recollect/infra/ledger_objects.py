@@ -1,4 +1,4 @@
-"""The ledger as objects in S3, below the vault's prefix and hidden from the vault."""
+"""The ledger as objects, below the vault's prefix and hidden from the vault."""
 
 from collections.abc import Sequence
 from pathlib import Path

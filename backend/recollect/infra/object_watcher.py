@@ -1,4 +1,4 @@
-"""Looks whether a vault in S3 that is missing is back."""
+"""Looks whether a vault in S3 or a shared folder that is missing is back."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -9,7 +9,7 @@ _AGAIN_SECONDS = 2.0
 
 
 class ObjectWatcher:
-    """Hand edits in S3 are seen by listing, which is what a sweep does. This looks whether a missing vault is back."""
+    """Hand edits are seen by listing, which is what a sweep does. This looks whether a missing vault is back."""
 
     def __init__(self, vault: ObjectVault, *, seconds: float = _AGAIN_SECONDS) -> None:
         self._vault, self._seconds = vault, seconds

@@ -3,10 +3,12 @@
 import hashlib
 import secrets
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
+from pathlib import PurePosixPath
 from typing import NamedTuple
 
+from recollect.domain.paths import is_markdown
 from recollect.errors import HomeUnusable, StorageUnavailable
 
 PROBE = ".recollect-probe-"
@@ -36,6 +38,8 @@ class Found(NamedTuple):
     etag: str
     size: int
     modified_ms: int
+    could_change_unseen: bool = False
+    """Whether it is so new that a change at this moment may leave its ETag as it is."""
 
 
 class Listed(NamedTuple):
@@ -81,6 +85,26 @@ class Objects(ABC):
     @abstractmethod
     def _list(self, folder: str, without: str | None = None) -> Iterator[Listed]:
         """Every object below a folder, but for those below the folder `without`."""
+
+    @abstractmethod
+    def is_made(self) -> bool:
+        """False where nobody has made the place yet, or it is not mounted."""
+
+    @abstractmethod
+    def make(self) -> None:
+        """Make the place, unless it is there or somebody else's to make."""
+
+    @abstractmethod
+    def is_blocked(self, path: str) -> bool:
+        """Whether nothing can be written there: a file has the name of one of its folders, or a folder its own."""
+
+    @abstractmethod
+    def remove_leftovers(self, folder: str = "") -> None:
+        """Of writes below a folder that were interrupted."""
+
+    @abstractmethod
+    def sync(self, paths: Iterable[str]) -> None:
+        """Make durable what another library wrote."""
 
     @abstractmethod
     def for_lance(self) -> tuple[str, dict[str, str]]:
@@ -142,6 +166,7 @@ class Objects(ABC):
         """Raises HomeUnusable where no files can be kept here: missing, no permission, or conditions are ignored."""
         path = PROBE + secrets.token_hex(4)
         try:
+            self.remove_leftovers()
             with suppress(Changed):  # Nobody else knows its name: an answer was lost, and it was put again.
                 self._put(path, b"1", None)
             try:
@@ -162,3 +187,10 @@ class Objects(ABC):
         except Changed:
             return True
         return False
+
+
+def conflict_path(path: str, digest: str) -> str:
+    """What a person's version of a file is kept as."""
+    name = PurePosixPath(path)
+    suffix = ".md" if is_markdown(path) else name.suffix
+    return str(name.with_name(f"{name.stem}.conflict-{digest}{suffix}"))

@@ -6,7 +6,7 @@ Endpoint, region and keys come from the variables of AWS's own tools (`AWS_…`)
 import logging
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
@@ -131,6 +131,22 @@ class S3Objects(Objects):
             for page in obstore.list(self._store, folder or None, offset=after):
                 for each in page:
                     yield Listed(each["path"], _bare(each["e_tag"]), each["size"])
+
+    def is_made(self) -> bool:
+        return True
+
+    def make(self) -> None:
+        """A bucket is its owner's to make."""
+
+    def is_blocked(self, path: str) -> bool:
+        """To S3 folders are nothing but names."""
+        return False
+
+    def remove_leftovers(self, folder: str = "") -> None:
+        """There are none."""
+
+    def sync(self, paths: Iterable[str]) -> None:
+        """What S3 has is durable."""
 
     def for_lance(self) -> tuple[str, dict[str, str]]:
         """LanceDB finds keys and region in the same variables."""

@@ -1,4 +1,4 @@
-"""What a vault promises, wherever it is: in a folder (`vault_folder`), or in objects (`vault_objects`)."""
+"""What a vault promises, wherever it is: in a folder of the home (`vault_folder`), in S3 or in a shared folder (`vault_objects`)."""
 
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The vault in S3: an object per file, replaced only while it is what it was when it was looked at."""
+"""The vault in S3 or a shared folder: an object per file, replaced only while it is what it was when it was looked at."""
 
 import asyncio
 import functools
@@ -7,10 +7,10 @@ import json
 import logging
 import secrets
 import shutil
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from fnmatch import fnmatchcase
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
 
 from recollect.domain.identity import text_digest
@@ -18,16 +18,15 @@ from recollect.domain.paths import is_markdown, is_note
 from recollect.domain.vault_file import EMPTY, FileStamp, VaultFile
 from recollect.errors import HomeUnusable, StorageUnavailable
 from recollect.failpoints import FailPoints
-from recollect.infra.objects import REMOVED, Changed, Found, Objects
+from recollect.infra.objects import REMOVED, Changed, Found, Listed, Objects, conflict_path
 from recollect.infra.vault_read import SUFFIX, decoded
 
 P = ParamSpec("P")
 R = TypeVar("R")
 MARKER = ".recollect-vault"
-"""Says which home the prefix belongs to, and which process of it works there. Empty: the next home that comes."""
-_GONE = "the vault is missing from S3: bring it back, or rewrite it with 'recollect verify --repair'"
-_THREADS = 8
-_TRIES = 20
+"""Says which home the files belong to, and which process of it works there. Empty: the next home that comes."""
+_GONE = "the vault is missing: bring it back, or rewrite it with 'recollect verify --repair'"
+_THREADS, _TRIES = 8, 20
 _log = logging.getLogger("recollect.vault")
 
 
@@ -38,7 +37,7 @@ class _Missing(StorageUnavailable):
 def off_loop(
     done: str, what: str = "the vault"
 ) -> Callable[[Callable[P, R]], Callable[P, Coroutine[Any, Any, R]]]:
-    """Run a method in threads of the vault's own: S3 that hangs keeps nobody else waiting for a thread."""
+    """Run a method in threads of the vault's own: where it hangs, nobody else waits for a thread."""
 
     def decorated(method: Callable[P, R]) -> Callable[P, Coroutine[Any, Any, R]]:
         @functools.wraps(method)
@@ -100,7 +99,7 @@ class ObjectVault:
         """Raises HomeUnusable where only a person can help: no such bucket, keys, or it belongs to another home."""
         self._mark = json.dumps({"home": await self._home_id(), "process": secrets.token_hex(8)})
         self._mark_etag, self._expected = None, expected
-        self._missing = "the files in S3 were not reached since the start"
+        self._missing = "the files were not reached since the start"
         try:
             await self._claimed()
         except StorageUnavailable as error:
@@ -120,16 +119,18 @@ class ObjectVault:
         except HomeUnusable as error:
             self._missing = self._missing if self._was_ours else error.message
         except Exception:  # noqa: BLE001 - logged; whoever looks again and again must not end
-            _log.exception("the vault in S3 could not be looked at")
+            _log.exception("the vault could not be looked at")
             return False
         return self.is_there()
 
     @off_loop("reached")
     def _claimed(self) -> None:
+        if is_new := not self._expected and not self._was_ours:
+            self.objects.make()
         if not self._is_probed:
             self.objects.probe()
             self._is_probed = True
-        self._claim(create=not self._expected and not self._was_ours)
+        self._claim(create=is_new)
 
     def _claim(self, *, create: bool) -> None:
         found = self.objects.get(MARKER)
@@ -138,7 +139,7 @@ class ObjectVault:
             return
         if found is not None and found.etag != self._mark_etag and not self._may_take(found):
             raise HomeUnusable(
-                f"{self.place} belongs to another home: give this one a prefix of its own in RECOLLECT_FILES_URL."
+                f"{self.place} belongs to another home: give this one a place of its own in RECOLLECT_FILES_URL."
                 " If that home is gone for good, 'recollect rebuild --take' takes its files"
             )
         try:
@@ -166,14 +167,20 @@ class ObjectVault:
 
     @off_loop("reached")
     def exists(self) -> bool:
-        return any(True for _ in self.objects.list())
+        return any(True for _ in self._all())
+
+    def _all(self) -> Iterator[Listed]:
+        """Every file, where there may be no place for any yet."""
+        return self.objects.list() if self.objects.is_made() else iter(())
 
     @off_loop("written")
     def recreate(self) -> None:
+        self.objects.make()
         self._claim(create=True)
 
     async def fill(self, folder: Path) -> None:
         """The marker comes last, and empty: the next home that opens it owns it."""
+        await self.in_thread(self.objects.make)
         files = await asyncio.to_thread(lambda: sorted(file for file in folder.rglob("*") if file.is_file()))
         for begin in range(0, len(files), _THREADS):
             some = [file for file in files[begin : begin + _THREADS] if file.name != MARKER]
@@ -217,9 +224,9 @@ class ObjectVault:
         found = self.objects.get(path, limit)
         return None if found is None else _file(path, found)
 
-    async def is_blocked(self, path: str) -> bool:
-        """Never: to S3 folders are nothing but names."""
-        return False
+    @off_loop("read")
+    def is_blocked(self, path: str) -> bool:
+        return self.objects.is_blocked(path)
 
     @off_loop("read")
     def stamps(self, folder: str = "") -> dict[str, FileStamp]:
@@ -255,7 +262,7 @@ class ObjectVault:
     @off_loop("read")
     def holds_transcripts(self) -> bool:
         pattern = f"*/users/*/threads/*/*{SUFFIX}"
-        return any(fnmatchcase(path, pattern) for path, _, _ in self.objects.list())
+        return any(fnmatchcase(path, pattern) for path, _, _ in self._all())
 
     @off_loop("read")
     def bytes_below(self, folder: str) -> int:
@@ -263,7 +270,7 @@ class ObjectVault:
 
     @off_loop("read")
     def sources(self) -> dict[str, Callable[[], bytes]]:
-        """With an empty marker: whoever restores it to a folder, or to S3, owns it there."""
+        """With an empty marker: whoever restores it, to a folder or elsewhere, owns it there."""
         found: dict[str, Callable[[], bytes]] = {
             path: functools.partial(self._content, path) for path, _, _ in self.objects.list()
         }
@@ -331,14 +338,14 @@ class ObjectVault:
 
     @off_loop("written")
     def remove_folder(self, path: str) -> None:
-        """S3 deletes without asking: so the marker is looked at first."""
-        mark = self.objects.get(MARKER)
-        self._see_mark(None if mark is None else mark.etag)
+        """Nobody asks whose they are when files are deleted: so the marker is looked at first."""
+        self._see_mark(None if (mark := self.objects.get(MARKER)) is None else mark.etag)
         self.refuse_if_missing()
+        self.objects.remove_leftovers(path)
         self.objects.delete([each.path for each in self.objects.list(path)])
 
     async def remove_empty_folder(self, path: str) -> None:
-        """There are none."""
+        """None is left: it goes with its last file."""
 
     @off_loop("written")
     def remove_file(self, path: str, ours: frozenset[str]) -> str | None:
@@ -357,15 +364,9 @@ class ObjectVault:
             return conflict
         raise _changing()
 
-    async def remove_leftovers(self, folder: str) -> None:
-        """A write that is interrupted leaves nothing."""
-
-
-def conflict_path(path: str, digest: str) -> str:
-    """What a person's version of a file is kept as."""
-    name = PurePosixPath(path)
-    suffix = SUFFIX if is_markdown(path) else name.suffix
-    return str(name.with_name(f"{name.stem}.conflict-{digest}{suffix}"))
+    @off_loop("written")
+    def remove_leftovers(self, folder: str) -> None:
+        self.objects.remove_leftovers(folder)
 
 
 def _changing() -> StorageUnavailable:
@@ -386,7 +387,7 @@ def _file(path: str, found: Found) -> VaultFile:
         digest=found.digest,
         lf_digest=found.lf_digest,
         modified=found.modified_ms,
-        stamp=_stamp(found.etag, found.size),
+        stamp=None if found.could_change_unseen else _stamp(found.etag, found.size),
         is_whole=found.is_whole and is_text,
     )
 

@@ -95,7 +95,7 @@ def _is_inside(path: str, folder: str) -> bool:
 SUFFIX = ".md"
 """Of the files that we write."""
 _AT_ONCE = 1_000_000
-_COARSEST_CLOCK_NS = 2_000_000_000
+COARSEST_CLOCK_NS = 2_000_000_000
 """The coarsest resolution of modification times on common file systems."""
 _FOLDER = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_CLOEXEC
 _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
@@ -118,19 +118,21 @@ class FileContent(NamedTuple):
     status: os.stat_result
 
 
-def read_content(root: Path, path: str, limit: int | None = None) -> FileContent | None:
+def read_content(
+    root: Path, path: str, limit: int | None = None, *, follow: bool = True
+) -> FileContent | None:
     """The bytes of a file, `limit` at most; None where no file is.
 
-    There is no file, either, where a link leads elsewhere (`real_path`), or where a folder, a pipe or a device is.
-    It never waits for whoever holds the other end of a pipe.
+    There is no file, either, where a link leads elsewhere (`real_path`), or any link unless we `follow`, or where a
+    folder, a pipe or a device is. It never waits for whoever holds the other end of a pipe.
     """
     try:
-        descriptor = _open_followed(root, path)
+        descriptor = _open_followed(root, path) if follow else _open(root, path)
     except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
         return None
     except OSError as error:
-        if error.errno in (errno.ENXIO, errno.EOPNOTSUPP):  # A socket, or a device that is not there.
-            return None
+        if error.errno in (errno.ENXIO, errno.EOPNOTSUPP) or (error.errno == errno.ELOOP and not follow):
+            return None  # A socket, or a device that is not there; or a link.
         raise
     status = os.fstat(descriptor)
     if not stat.S_ISREG(status.st_mode):
@@ -151,7 +153,7 @@ def read_file(root: Path, path: str, limit: int | None = None) -> VaultFile | No
         return None
     status = found.status
     text, is_text = decoded(found.content, any_encoding=is_note(path))
-    could_change_unseen = time.time_ns() - status.st_mtime_ns < _COARSEST_CLOCK_NS
+    could_change_unseen = time.time_ns() - status.st_mtime_ns < COARSEST_CLOCK_NS
     return VaultFile(
         text=text,
         digest=found.digest,
@@ -315,10 +317,10 @@ def discard(path: Path) -> None:
 
 
 BESIDE = ".tmp"
-_NOTHING = "0" * 8
+NOTHING = "0" * 8
 _RANDOM = "[0-9a-f]{8}"
-_is_unfinished = re.compile(rf".+\.{_RANDOM}{re.escape(BESIDE)}").fullmatch
-_exchanged = re.compile(rf"(.+)\.([0-9a-f]{{8}})-([0-9a-f]{{8}})-{_RANDOM}{re.escape(BESIDE)}").fullmatch
+is_unfinished = re.compile(rf".+\.{_RANDOM}{re.escape(BESIDE)}").fullmatch
+set_aside = re.compile(rf"(.+)\.([0-9a-f]{{8}})-([0-9a-f]{{8}})-{_RANDOM}{re.escape(BESIDE)}").fullmatch
 
 
 def name_while_written(target: Path) -> Path:
@@ -328,19 +330,19 @@ def name_while_written(target: Path) -> Path:
 
 def name_for_exchange(target: Path, new: str | None, old: str | None) -> Path:
     """For the digests of our text and of what we saw in its place."""
-    marks = "-".join([(new or _NOTHING)[:8], (old or _NOTHING)[:8], secrets.token_hex(4)])
+    marks = "-".join([(new or NOTHING)[:8], (old or NOTHING)[:8], secrets.token_hex(4)])
     return target.with_name(f"{target.name}.{marks}{BESIDE}")
 
 
 def leftovers(folder: Path, *, below: bool = True) -> Iterator[Path]:
     """Files with names that only our own writes give: a person may have files that end like ours."""
     found = folder.rglob(f"*{BESIDE}") if below else folder.glob(f"*{BESIDE}")
-    return (path for path in found if _is_unfinished(path.name) or _exchanged(path.name))
+    return (path for path in found if is_unfinished(path.name) or set_aside(path.name))
 
 
 def persons_save(root: Path, path: Path) -> tuple[Path, str] | None:
     """The target and the digest of what a person saved there, if a leftover is that; else None. Raises OSError."""
-    found = _exchanged(path.name)
+    found = set_aside(path.name)
     saved = None if path.is_symlink() else read_content(root, path.relative_to(root).as_posix())
     if found is None or saved is None:
         return None

@@ -27,7 +27,7 @@ async def _name_again(database: Database) -> None:
     await database.open()
     try:
         await forget_home_id(database)
-        # Nor an index in S3 that went on after the backup.
+        # Nor an index beside them that went on after the backup.
         await SqlIndexLedger(database).keep_only("")
     finally:
         await database.close()
@@ -46,7 +46,7 @@ async def restore_home(
     fail_points = FailPoints(settings.fail_point)
     vault = files_of(settings, fail_points, _nobody).vault
     if settings.files_url is not None and await vault.exists():
-        raise HomeUnusable(f"{vault.place} holds files already; choose another prefix in RECOLLECT_FILES_URL")
+        raise HomeUnusable(f"{vault.place} holds files already; choose another place in RECOLLECT_FILES_URL")
     beside = folder.with_name(folder.name + ".restoring")
     shutil.rmtree(beside, ignore_errors=True)
     beside.mkdir(parents=True)

@@ -1,4 +1,4 @@
-"""The ledger, in a file of the home and in S3: lines are only ever added, whatever happens to a write."""
+"""The ledger, in a file of the home and in objects: lines are only ever added, whatever happens to a write."""
 
 import asyncio
 from pathlib import Path
@@ -12,7 +12,7 @@ from recollect.infra.ledger_objects import ObjectLedger
 from recollect.infra.objects import LEDGER_FOLDER
 from recollect.infra.vault_objects import MARKER, ObjectVault
 from recollect.service.vault.folder_copy import FolderCopy
-from tests.buckets import FaultyS3, PersonsBucket, new_bucket, new_url, nobody
+from tests.buckets import PLACES, FaultyS3, PersonsBucket, new_bucket, new_url, nobody
 
 
 def piece(number: int) -> str:
@@ -27,11 +27,13 @@ async def cases(ledger: Ledger) -> set[str]:
 
 async def ledger_of(where: str, home: Path) -> Ledger:
     return (
-        FileLedger(home / "ledger") if where == "file" else ObjectLedger(await new_bucket(), home / "ledger")
+        FileLedger(home / "ledger")
+        if where == "file"
+        else ObjectLedger(await new_bucket(where), home / "ledger")
     )
 
 
-@pytest.mark.parametrize("where", ["file", "s3"])
+@pytest.mark.parametrize("where", ["file", *PLACES])
 async def test_lines_are_there_in_the_order_in_which_they_were_added(where: str, tmp_path: Path) -> None:
     ledger = await ledger_of(where, tmp_path)
     assert not await ledger.is_there()
@@ -44,9 +46,9 @@ async def test_lines_are_there_in_the_order_in_which_they_were_added(where: str,
     assert await ledger.content() == b"b\na\nc\n"
 
 
-@pytest.fixture
-async def bucket() -> PersonsBucket:
-    return await new_bucket()
+@pytest.fixture(params=PLACES)
+async def bucket(request: pytest.FixtureRequest) -> PersonsBucket:
+    return await new_bucket(request.param)
 
 
 @pytest.fixture

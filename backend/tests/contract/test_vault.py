@@ -1,4 +1,4 @@
-"""What every vault promises, in a folder and in S3."""
+"""What every vault promises, in a folder of the home, in S3 and in a shared folder."""
 
 import asyncio
 from pathlib import Path
@@ -16,9 +16,11 @@ PATH = "default/users/ann/threads/t1/0001.md"
 AnyVault = PersonsVault | PersonsBucket
 
 
-@pytest.fixture(params=["folder", "s3"])
+@pytest.fixture(params=["home", *buckets.PLACES])
 async def vault(tmp_path: Path, request: pytest.FixtureRequest) -> AnyVault:
-    return await (new_vault(tmp_path / "vault") if request.param == "folder" else buckets.new_bucket())
+    if request.param == "home":
+        return await new_vault(tmp_path / "vault")
+    return await buckets.new_bucket(request.param)
 
 
 async def test_an_empty_vault_has_no_problem_and_no_file(vault: AnyVault) -> None:

@@ -140,7 +140,7 @@ def verify(
 def rebuild(
     take: Annotated[
         bool,
-        typer.Option("--take", help="Take files in S3 that say they are another home's: it must be gone."),
+        typer.Option("--take", help="Take files that say they are another home's: it must be gone."),
     ] = False,
     home: Home = None,
     json: Json = False,

@@ -291,13 +291,13 @@ def _beside(settings: "Settings", path: str) -> Iterator[tuple[str, bytes]]:
     """What a person put beside a skill: no links, no hidden files, no conflict files, and no other skill."""
     if settings.files_url is None:
         return _beside_on_disk(settings.vault_path / path)
-    return _beside_in_bucket(settings.files_url, path)
+    return _beside_elsewhere(settings.files_url, path)
 
 
-def _beside_in_bucket(url: str, skill: str) -> Iterator[tuple[str, bytes]]:
-    from recollect.infra.s3_objects import S3Objects
+def _beside_elsewhere(url: str, skill: str) -> Iterator[tuple[str, bytes]]:
+    from recollect.infra.object_stores import objects_at
 
-    objects, (folder, _, name) = S3Objects(url), skill.rpartition("/")
+    objects, (folder, _, name) = objects_at(url), skill.rpartition("/")
     paths = sorted(each.path for each in objects.list(folder))
     others = [path.removesuffix(name) for path in paths if path.endswith(f"/{name}") and path != skill]
     for path in paths:

@@ -1,4 +1,4 @@
-"""Commands for files in S3: a folder to edit, and back."""
+"""Commands for files that RECOLLECT_FILES_URL names: a folder to edit, and back."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from recollect.service.vault.folder_copy import CopyReport, FolderCopy
 
 vault_cli = typer.Typer(
-    help="Edit files that are in S3: pull them into a folder, and push back what you changed.",
+    help="Edit files that are in S3, or in a shared folder: pull them into a folder, and push back what you changed.",
     no_args_is_help=True,
 )
 Folder = Annotated[Path, typer.Argument(metavar="DIR", help="The folder.")]
@@ -25,29 +25,29 @@ Folder = Annotated[Path, typer.Argument(metavar="DIR", help="The folder.")]
     epilog="Example: recollect vault pull ~/vault, edit there, then recollect vault push ~/vault"
 )
 def pull(folder: Folder, home: Home = None, json: Json = False) -> None:
-    """Bring a folder up to date with the files in S3.
+    """Bring a folder up to date with the files in S3, or in a shared folder.
 
-    What you changed in it stays, for a push. Where both sides changed a file, it gets the version of S3, and yours is
+    What you changed in it stays, for a push. Where both sides changed a file, it gets theirs, and yours is
     kept beside as <name>.conflict-<digest>.md (other than Markdown: with its own ending). Hidden files stay where they are.
     """
     _exchange(home, folder, "pulling", lambda copy: copy.pull(), as_json=json)
 
 
 @vault_cli.command(
-    epilog="Examples: recollect vault push ~/vault  |  a home's folder moves to S3: recollect vault push"
+    epilog="Examples: recollect vault push ~/vault  |  a home's folder moves there: recollect vault push"
     " ~/.recollect/vault"
 )
 def push(
     folder: Folder,
     force: Annotated[
-        bool, typer.Option("--force", help="Remove files in S3, too, though a fifth of them is gone here.")
+        bool, typer.Option("--force", help="Remove files there, too, though a fifth of them is gone here.")
     ] = False,
     home: Home = None,
     json: Json = False,
 ) -> None:
-    """Send what you changed in a folder to S3, where the server sees it at its next look.
+    """Send what you changed in a folder back, where the server sees it at its next look.
 
-    Where both sides changed a file, S3 keeps its version, and yours is kept on both sides as
+    Where both sides changed a file, theirs stays, and yours is kept on both sides as
     <name>.conflict-<digest>.md. What you removed is removed there, unless it was changed there since.
     """
     _exchange(home, folder, "pushing", lambda copy: copy.push(force=force), as_json=json)
@@ -63,7 +63,7 @@ def _exchange(
 ) -> None:
     from dataclasses import asdict
 
-    from recollect.infra.s3_objects import S3Objects
+    from recollect.infra.object_stores import objects_at
     from recollect.service.vault.folder_copy import FolderCopy
 
     settings = settings_for(home)
@@ -72,7 +72,7 @@ def _exchange(
             f"RECOLLECT_FILES_URL is not set: the files are in a folder already, {settings.vault_path}; edit them there"
         )
     with render.progress_bar(title) as progress:
-        report = work(FolderCopy(S3Objects(settings.files_url), folder, progress))
+        report = work(FolderCopy(objects_at(settings.files_url), folder, progress))
     show(asdict(report), print_copy, as_json=as_json)
 
 

@@ -329,7 +329,7 @@ class HealthAnswer(BaseModel):
     hints: list[str] = Field(description="What is not set up, what it would add, and how to set it up.")
     embedding_model: str | None = Field(description="Of search by meaning; null: search goes by words alone.")
     journal: str | None = Field(description="Its engine and where it is, without a password; for operators.")
-    files: str | None = Field(description="Where the vault is: a folder, or s3://…; for operators.")
+    files: str | None = Field(description="Where the vault is: a folder, s3://… or file:///…; for operators.")
 
 
 class KeyAnswer(Answer):

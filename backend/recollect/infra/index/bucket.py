@@ -1,4 +1,4 @@
-"""The index in S3, for a home that one server after another leads.
+"""The index in S3 or a shared folder, for a home that one server after another leads.
 
 Whoever leads writes tables of its own: `<generation>/<owner>/<term>-<number>.lance`. What a former leader, which does
 not know yet that it is one, still writes goes into tables that nobody reads any more.
@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any
 
 from recollect.errors import StorageUnavailable
 from recollect.infra.index.places import LEADER, LIVE, TERM, IndexFolder, Place, table_names
+from recollect.infra.object_stores import objects_at
 from recollect.infra.objects import INDEX, Changed, Objects
-from recollect.infra.s3_objects import S3Objects
 from recollect.settings import Settings
 
 if TYPE_CHECKING:
@@ -26,17 +26,17 @@ if TYPE_CHECKING:
 
 _SUFFIX = ".lance"
 _DOWN_SECONDS = 3.0
-"""For so long nothing is asked of an S3 that just did not answer: whoever waits is told at once."""
+"""For so long nothing is asked of what just did not answer: whoever waits is told at once."""
 _SIZE_SECONDS = 60.0
 _TAKEN = "another server has taken the index"
 _log = logging.getLogger("recollect.index")
 
 
 def index_place(settings: Settings) -> Place:
-    """In the bucket where another server may lead next, with a home of its own; else in the home."""
+    """Beside the files where another server may lead next, with a home of its own; else in the home."""
     if settings.member_url is None or settings.files_url is None:
         return IndexFolder(settings.index_path)
-    return IndexBucket(S3Objects(settings.files_url, INDEX), settings.index_path)
+    return IndexBucket(objects_at(settings.files_url, INDEX), settings.index_path)
 
 
 class IndexBucket:
@@ -57,7 +57,7 @@ class IndexBucket:
         or it was dropped. Nothing else that a former leader makes counts there any more."""
         self.numbers = itertools.count(1)
         self._live_etag: str | None = None
-        self._down_until, self._down = 0.0, "S3 did not answer at the start"
+        self._down_until, self._down = 0.0, "its place did not answer at the start"
         self._size, self._size_until = (0, 0), 0.0
 
     @property
@@ -123,7 +123,7 @@ class IndexBucket:
         return self.objects.folders()
 
     def size(self) -> tuple[int, int]:
-        """As it was a minute ago, at most; the last that is known while S3 does not answer."""
+        """As it was a minute ago, at most; the last that is known while nothing answers."""
         if time.monotonic() >= self._size_until:
             with suppress(StorageUnavailable):
                 sizes = [each.size for each in self.objects.list()]
@@ -152,6 +152,7 @@ class TablePrefix:
         self._bucket, self._key = bucket, (generation, name)
         self._prefix = f"{generation}/{name}"
         self._current: str | None = None
+        self._durable: set[str] = set()
 
     def connect(self, session: Any) -> "lancedb.DBConnection":
         import lancedb
@@ -179,7 +180,13 @@ class TablePrefix:
         self.remove_leftovers()
 
     def settle(self) -> int:
-        return sum(1 for _ in self._bucket.objects.list(f"{self._prefix}/{self._current}{_SUFFIX}"))
+        files = {each.path for each in self._bucket.objects.list(f"{self._prefix}/{self._current}{_SUFFIX}")}
+        self._sync(files)
+        return len(files)
+
+    def _sync(self, files: set[str]) -> None:
+        self._bucket.objects.sync(files - self._durable)
+        self._durable = files
 
     def opened(self) -> None: ...
 
@@ -194,9 +201,11 @@ class TablePrefix:
         self.remove_leftovers()
 
     def remove_leftovers(self) -> None:
-        kept = f"{self._prefix}/{self._current}{_SUFFIX}/"
-        paths = [path for path in self._paths() if not path.startswith(kept)]
-        _delete(self._bucket.objects, [path for path in paths if not self._is_later(path.split("/")[2])])
+        paths = self._paths()
+        kept = {path for path in paths if path.startswith(f"{self._prefix}/{self._current}{_SUFFIX}/")}
+        self._sync(kept)  # Before what it replaces goes.
+        others = [path for path in paths if path not in kept]
+        _delete(self._bucket.objects, [path for path in others if not self._is_later(path.split("/")[2])])
 
     def names(self) -> list[str]:
         """Here alone a former leader's tables are found that nobody reads any more: they go."""

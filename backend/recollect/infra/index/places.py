@@ -1,4 +1,4 @@
-"""Where the index is: a folder of the home or, where several servers share a journal, a prefix of the bucket."""
+"""Where the index is: a folder of the home or, where several servers share a journal, a prefix of the shared files."""
 
 import json
 import logging
@@ -66,7 +66,7 @@ class TablePlace(Protocol):
 
 
 class Place(Protocol):
-    """All of the index. Raises OSError where a folder fails, and StorageUnavailable where S3 does not answer."""
+    """All of the index. Raises OSError where a folder fails, and StorageUnavailable where nothing answers."""
 
     @property
     def mark(self) -> str:

@@ -69,7 +69,7 @@ class LanceIndex:
         self._forget_tables(lambda key: True)
 
     async def reach(self) -> None:
-        """Raises IndexUnreachable where S3 does not answer, or did not when this was opened."""
+        """Raises IndexUnreachable where its place does not answer, or did not when this was opened."""
         await self._on_files(lambda: self.place.read(LIVE))
 
     async def live(self) -> Generation | None:
@@ -270,7 +270,7 @@ class LanceIndex:
             async with asyncio.timeout(None if patient else self.place.patience):
                 return await self._lanes.run((generation, name), asked)
         except TimeoutError as error:
-            raise IndexUnreachable("the index cannot be used: S3 takes too long") from error
+            raise IndexUnreachable("the index cannot be used: its place takes too long") from error
 
     def _asked(self, work: Callable[[], T]) -> T:
         """What is asked of a place that did not answer a moment ago fails at once."""
@@ -287,7 +287,7 @@ class LanceIndex:
             self.place.went_down(error.message)
             raise IndexUnreachable(f"the index cannot be used: {error.message}") from error
         except IndexUnreachable:
-            self.place.went_down("S3 does not answer")
+            self.place.went_down("its place does not answer")
             raise
         except OSError as error:
             raise IndexUnavailable(f"the index cannot be used: {error.strerror}") from error
@@ -373,7 +373,7 @@ class LanceIndex:
 
 
 def _refuse_unopened(generation: str) -> None:
-    """Not in the midst of a call to S3: nothing is wrong with that."""
+    """Not in the midst of a call to its place: nothing is wrong with that."""
     if not generation:
         raise IndexUnreachable("the index is not open yet")
 

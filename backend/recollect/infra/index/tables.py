@@ -185,7 +185,7 @@ class OwnerTable:
             self._table = None
             _log.warning("a table of the index cannot be %s: %s", verb, error)
             if self._place.is_unreachable(error):
-                raise IndexUnreachable(f"the index cannot be {verb}: S3 does not answer") from error
+                raise IndexUnreachable(f"the index cannot be {verb}: its place does not answer") from error
             raise IndexUnavailable(f"the index cannot be {verb}; the log says why") from error
 
     def _open(self) -> Any:
@@ -271,7 +271,7 @@ def versions_of(generation: str, place: TablePlace) -> list[StoredVersion]:
     except BaseException as error:  # A panic of LanceDB's is no Exception.
         _log.warning("a version of a table of the index cannot be read: %s", error)
         if place.is_unreachable(error):
-            raise IndexUnreachable("the index cannot be read: S3 does not answer") from error
+            raise IndexUnreachable("the index cannot be read: its place does not answer") from error
         raise IndexUnavailable("an old version of the index cannot be read; the log says why") from error
 
 

@@ -100,8 +100,8 @@ def leadership_of(settings: Settings) -> "Leadership":
     """Who leads the servers on the journal that the settings name."""
     if settings.postgres_url is None or settings.files_url is None:
         raise HomeUnusable(
-            "RECOLLECT_MEMBER_URL makes this one of several servers, which share a journal in PostgreSQL and files in"
-            " S3: set RECOLLECT_DATABASE_URL=postgresql://… and RECOLLECT_FILES_URL=s3://…, too"
+            "RECOLLECT_MEMBER_URL makes this one of several servers, which share a journal in PostgreSQL and their"
+            " files: set RECOLLECT_DATABASE_URL=postgresql://… and RECOLLECT_FILES_URL=s3://… or file:///…, too"
         )
     with _told_of_the_driver():
         from recollect.infra.journal.postgres import name_of

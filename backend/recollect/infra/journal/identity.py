@@ -1,4 +1,4 @@
-"""Which home a journal is: a name made once, by which files in S3 know their owner."""
+"""Which home a journal is: a name made once, by which files elsewhere know their owner."""
 
 import secrets
 

@@ -1,4 +1,4 @@
-"""A folder that is a copy of a vault in S3, for a person who edits: pull brings it up to date, push takes back edits."""
+"""A folder that is a copy of a vault elsewhere, for a person who edits: pull brings it up to date, push takes back edits."""
 
 import hashlib
 import json
@@ -14,8 +14,8 @@ from typing import NamedTuple
 
 from recollect.domain.vault_file import loss_in_words
 from recollect.errors import Conflict, InvalidInput
-from recollect.infra.objects import Changed, Found, Objects
-from recollect.infra.vault_objects import MARKER, conflict_path
+from recollect.infra.objects import Changed, Found, Objects, conflict_path
+from recollect.infra.vault_objects import MARKER
 from recollect.service.coordination import Progress, no_progress
 
 RECORD = ".recollect-copy.json"
@@ -40,7 +40,7 @@ class CopyReport:
     removed: list[str] = field(default_factory=list)
     """Removed here by a pull, there by a push."""
     conflicts: list[str] = field(default_factory=list)
-    """Files that hold a version of this folder, which had been changed in S3, too: that version has the file's name."""
+    """Files that hold a version of this folder, which had been changed there, too: that version has the file's name."""
     waiting: list[str] = field(default_factory=list)
     """Changed or removed here, and not pushed yet."""
     left_out: list[str] = field(default_factory=list)
@@ -87,12 +87,14 @@ class FolderCopy:
         """Send what was changed here. Raises Conflict where a fifth of the files is gone here, unless with `force`."""
         if not self._folder.is_dir():
             raise InvalidInput(f"there is no folder {self._folder}")
+        if not self._known:
+            self._objects.make()  # A new vault. Else what is missing may be not mounted.
         here = self._digests()
         gone = sorted(self._known.keys() - here.keys())
         if not force and loss_in_words(0, len(self._known), 0, len(gone)) is not None:
             raise Conflict(
                 f"{len(gone):,} of {len(self._known):,} files are gone from {self._folder}; nothing was pushed."
-                " Bring them back with 'recollect vault pull', or remove them in S3, too, with --force"
+                " Bring them back with 'recollect vault pull', or remove them there, too, with --force"
             )
         changed = [
             path
@@ -101,7 +103,7 @@ class FolderCopy:
         ]
         for path in [path for path in changed if _control(path)]:
             changed.remove(path)
-            self.report.left_out.append(f"{path!r}: S3 could not list such a name; rename it")
+            self.report.left_out.append(f"{path!r}: such a name cannot be listed everywhere; rename it")
         with self._recording():
             for done, (path, work) in enumerate(
                 [*((path, self._send) for path in changed), *((path, self._remove) for path in gone)], 1

@@ -1,4 +1,6 @@
-"""A home whose files are in S3: they are written, edited, forgotten and brought back as in a folder, whatever S3 does."""
+"""A home whose files are in S3 or a shared folder: they are written, edited, forgotten and brought back as in its own
+folder, whatever S3 does.
+"""
 
 import itertools
 import json
@@ -11,12 +13,12 @@ import pytest
 
 from recollect.app import open_home
 from recollect.errors import HomeUnusable, StorageUnavailable
-from recollect.infra.s3_objects import S3Objects
+from recollect.infra.object_stores import objects_at
 from recollect.infra.vault_objects import ObjectVault
 from recollect.service.operations import files_to_back_up
 from recollect.service.rebuild import rebuild_home
 from recollect.settings import Settings, load_settings
-from tests.buckets import BUCKET, FaultyS3, ObjectTexts, go_back, new_url
+from tests.buckets import BUCKET, PLACES, FaultyS3, ObjectTexts, go_back, new_url
 from tests.entry_house import fact
 from tests.eventually import eventually
 from tests.http_client import Home, Json, add, contents, drained, message, opened
@@ -30,18 +32,29 @@ def _home(home: Path) -> str | None:
 
 
 UNUSABLE = (HomeUnusable, StorageUnavailable)
+AT_ONCE = {"RECOLLECT_MEMORIZE__PAUSE_SECONDS": "0"}
+"""Whoever waits for all jobs need not wait for a pause in the conversation."""
 PART = "default/users/me/threads/t1/0001.md"
 NOTE = "default/users/me/notes/porto.md"
 
 
+@pytest.fixture(params=PLACES)
+def place(request: pytest.FixtureRequest) -> str:
+    found: str = request.param
+    return found
+
+
 @pytest.fixture
-def url() -> str:
-    return new_url()
+def url(place: str) -> str:
+    return new_url(place)
 
 
 @pytest.fixture
 def files(url: str) -> ObjectTexts:
-    return ObjectTexts(S3Objects(url))
+    return ObjectTexts(objects_at(url))
+
+
+only_in_s3 = pytest.mark.parametrize("place", ["s3"], indirect=True)
 
 
 async def health(home: Home) -> Json:
@@ -96,7 +109,7 @@ async def test_a_new_home_is_told_first_that_the_prefix_is_anothers(tmp_path: Pa
     async with opened(tmp_path / "home", files_url=url) as home:
         await home.add("t1", "one")
         await home.drain()
-        with pytest.raises(HomeUnusable, match="a prefix of its own") as raised:
+        with pytest.raises(HomeUnusable, match="a place of its own") as raised:
             async with opened(tmp_path / "other", files_url=url):
                 pass
         assert "whose journal is not" in str(raised.value)
@@ -142,14 +155,15 @@ async def test_files_that_all_vanish_are_asked_about_and_written_again_where_a_p
     async with opened(tmp_path / "home", files_url=url) as home:
         await home.add("t1", "one")
         await home.drain()
-        S3Objects(url).delete([*files, ".recollect-vault"])
+        objects_at(url).delete([*files, ".recollect-vault"])
         await home.app.vault_sweep.sweep()
-        assert "missing from S3" in (await health(home))["degraded"][0]
+        assert "the vault is missing" in (await health(home))["degraded"][0]
         assert (await verified(home, repair=True))["ok"]
         assert list(files) == [PART]
         assert (await health(home))["degraded"] == []
 
 
+@only_in_s3
 @pytest.mark.parametrize(
     ("what", "said"),
     [("bucket", "no bucket"), ("scheme", "not encrypted"), ("conditions", "ignores conditions")],
@@ -168,6 +182,7 @@ async def test_what_only_a_person_can_put_right_is_said_at_the_start(
                 pass
 
 
+@only_in_s3
 @pytest.mark.parametrize("status", [401, 403])
 async def test_keys_that_are_refused_are_named_at_the_start(tmp_path: Path, url: str, status: int) -> None:
     with FaultyS3(lambda method, path: status), pytest.raises(UNUSABLE, match="AWS_ACCESS_KEY_ID"):
@@ -175,6 +190,7 @@ async def test_keys_that_are_refused_are_named_at_the_start(tmp_path: Path, url:
             pass
 
 
+@only_in_s3
 async def test_messages_are_taken_while_s3_is_down_and_written_once_it_is_back(
     tmp_path: Path, url: str, files: ObjectTexts, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -202,6 +218,30 @@ async def _is_there(home: Home) -> bool:
     return home.app.vault.is_there()
 
 
+async def test_a_share_that_is_not_mounted_gets_nothing_and_is_written_once_it_is_back(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "mnt").mkdir()
+    url, shared = f"file://{tmp_path}/mnt/shared", tmp_path / "mnt/shared"
+    async with opened(tmp_path / "home", files_url=url) as home:
+        await home.add("t1", "zero")
+        await home.drain()
+    shared.rename(tmp_path / "elsewhere")
+    async with opened(tmp_path / "home", files_url=url) as home:
+        await home.add("t1", "one", "two")
+        await eventually(lambda: _waits(home))
+        (problem,) = [each for each in (await health(home))["degraded"] if "is it mounted?" in each]
+        assert "messages are kept in the journal" in problem
+        assert list((tmp_path / "mnt").iterdir()) == []
+        (tmp_path / "elsewhere").rename(shared)
+        await eventually(lambda: _is_there(home))
+        await home.drain()
+        assert "> two" in (shared / PART).read_text(encoding="utf-8")
+        assert (await verified(home))["ok"]
+        assert (await health(home))["status"] == "ok"
+
+
+@only_in_s3
 @pytest.mark.parametrize("status", [503, 0], ids=["answers 503", "breaks after it was done"])
 async def test_requests_that_fail_now_and_then_lose_and_double_nothing(
     tmp_path: Path, url: str, files: ObjectTexts, status: int
@@ -248,7 +288,7 @@ async def test_deletions_outlive_home_and_journal(tmp_path: Path, url: str, file
 def test_a_kill_at_any_step_of_a_write_loses_and_doubles_nothing(
     tmp_path: Path, url: str, files: ObjectTexts, point: str
 ) -> None:
-    settings = {"RECOLLECT_FILES_URL": url, "RECOLLECT_TRANSCRIPT_DELAY_MS": "0"}
+    settings = AT_ONCE | {"RECOLLECT_FILES_URL": url, "RECOLLECT_TRANSCRIPT_DELAY_MS": "0"}
     dying = settings | {"RECOLLECT_FAIL_POINT": point}
     with Server(tmp_path / "home", dying) as server:
         add(server.client, "t1", [message("message 0"), message("message 1")])
@@ -281,8 +321,10 @@ def test_a_kill_while_a_note_is_forgotten_leaves_no_object(
 
 
 @pytest.mark.slow
-def test_backup_restore_and_rebuild_bring_a_home_back(tmp_path: Path, url: str, files: ObjectTexts) -> None:
-    settings = {"RECOLLECT_FILES_URL": url}
+def test_backup_restore_and_rebuild_bring_a_home_back(
+    tmp_path: Path, url: str, files: ObjectTexts, place: str
+) -> None:
+    settings = AT_ONCE | {"RECOLLECT_FILES_URL": url}
     with Server(tmp_path / "home", settings) as server:
         add(server.client, "t1", [message("one"), message("two")])
         drained(server.client)
@@ -290,12 +332,12 @@ def test_backup_restore_and_rebuild_bring_a_home_back(tmp_path: Path, url: str, 
     archive = str(tmp_path / "saved.tar.gz")
     refused = recollect(tmp_path / "new", "restore", archive, settings=settings)
     assert "holds files already" in refused.stderr
-    elsewhere = new_url()
+    elsewhere = new_url(place)
     assert recollect_json(tmp_path / "new", "restore", archive, settings={"RECOLLECT_FILES_URL": elsewhere})[
         "ok"
     ]
     assert _home(tmp_path / "new") not in (None, _home(tmp_path / "home"))
-    restored = ObjectTexts(S3Objects(elsewhere))
+    restored = ObjectTexts(objects_at(elsewhere))
     assert restored[PART] == files[PART]
     assert not (tmp_path / "new/vault").exists()
     assert recollect_json(tmp_path / "folder", "restore", archive)["ok"]

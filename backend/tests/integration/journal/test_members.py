@@ -10,9 +10,10 @@ from pathlib import Path
 import httpx2
 import pytest
 
-from tests.buckets import new_url
+from recollect.infra.object_stores import objects_at
+from tests.buckets import PLACES, ObjectTexts, new_url
 from tests.chatting import joined, post, say, streamed, text_of, with_backend
-from tests.http_client import add, bearer, contents, message, turns
+from tests.http_client import add, bearer, contents, drained, message, turns
 from tests.members import TAKEN_OVER_SECONDS, Members
 from tests.postgres import Cluster, own_cluster
 from tests.processes import Server, StandInModel, recollect, recollect_json, wait_until
@@ -27,8 +28,14 @@ def cluster() -> Iterator[Cluster]:
 
 
 @pytest.fixture
-def settings(cluster: Cluster, tmp_path: Path) -> dict[str, str]:
-    return {"RECOLLECT_DATABASE_URL": cluster.url(str(tmp_path)), "RECOLLECT_FILES_URL": new_url()}
+def place() -> str:
+    """Where the files are."""
+    return "s3"
+
+
+@pytest.fixture
+def settings(cluster: Cluster, tmp_path: Path, place: str) -> dict[str, str]:
+    return {"RECOLLECT_DATABASE_URL": cluster.url(str(tmp_path)), "RECOLLECT_FILES_URL": new_url(place)}
 
 
 @pytest.fixture
@@ -52,7 +59,12 @@ def test_one_leads_and_every_other_answers_the_same(members: Members) -> None:
     assert "recollect_leads 1.0" in members.running["one"].client.get("/metrics").text
 
 
-def test_a_standby_takes_over_from_one_that_was_killed_and_from_one_that_ends(members: Members) -> None:
+@pytest.mark.parametrize("place", PLACES)
+def test_a_standby_takes_over_from_one_that_was_killed_and_from_one_that_ends(
+    members: Members, settings: dict[str, str]
+) -> None:
+    settings |= {"RECOLLECT_MEMORIZE__PAUSE_SECONDS": "0"}
+    files = ObjectTexts(objects_at(settings["RECOLLECT_FILES_URL"]))
     members.start("one")
     assert members.leader() == "one"
     two = members.start("two")
@@ -67,6 +79,14 @@ def test_a_standby_takes_over_from_one_that_was_killed_and_from_one_that_ends(me
     add(one.client, "t1", [message("honey", 2, message_id="m3")])
     assert contents(one.client, "t1") == ["tea", "milk", "honey"]
     assert members.leader() == "one"
+    drained(one.client)
+    (part,) = [path for path in files if "/threads/" in path]
+    assert [line for line in files[part].splitlines() if line.startswith("> ")] == [
+        "> tea",
+        "> milk",
+        "> honey",
+    ]
+    assert recollect_json(one.home, "verify")["ok"]
 
 
 def test_a_worker_leads_first_and_keeps_the_key_of_the_deployment(members: Members, tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from recollect.service.migrate import migrate
 from recollect.service.operations import backup
 from recollect.service.restore import restore_home
 from recollect.settings import Settings, load_settings
-from tests.buckets import new_url
+from tests.buckets import PLACES, new_url
 from tests.chatting import say, with_backend
 from tests.deployment import Bucket, Folder
 from tests.files_under import files_under
@@ -164,12 +164,13 @@ async def test_a_backup_is_the_same_file_and_is_restored_into_either(
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("place", PLACES)
 def test_a_home_moves_to_several_servers_and_back_with_the_same_digest_and_files(
-    tmp_path: Path, cluster: Cluster, model: StandInModel
+    tmp_path: Path, cluster: Cluster, model: StandInModel, place: str
 ) -> None:
     home, back, saved = tmp_path / "home", tmp_path / "back", tmp_path / "saved.tar.gz"
     alone = with_backend(model.base_url)
-    shared = {"RECOLLECT_DATABASE_URL": cluster.url(str(tmp_path)), "RECOLLECT_FILES_URL": new_url()}
+    shared = {"RECOLLECT_DATABASE_URL": cluster.url(str(tmp_path)), "RECOLLECT_FILES_URL": new_url(place)}
     bucket = Bucket(shared["RECOLLECT_FILES_URL"])
     with Server(home, alone) as server:
         for user in ("ann", "bob"):

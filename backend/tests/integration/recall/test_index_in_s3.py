@@ -1,4 +1,4 @@
-"""The index in S3: what is removed leaves the bucket, a former leader does no harm, and an S3 that is down no damage."""
+"""The index in S3 or a shared folder: what is removed leaves the bucket, a former leader does no harm, and an S3 that is down no damage."""
 
 import asyncio
 import threading
@@ -13,17 +13,29 @@ from recollect.infra import s3_objects
 from recollect.infra.index import bucket
 from recollect.infra.index.bucket import IndexBucket
 from recollect.infra.index.store import LanceIndex
-from recollect.infra.objects import Found
-from recollect.infra.s3_objects import S3Objects
-from tests.buckets import FaultyS3, new_url
+from recollect.infra.object_stores import objects_at
+from recollect.infra.objects import INDEX, Found, Objects
+from tests.buckets import PLACES, FaultyS3, new_url
 from tests.lance_tables import ANN, DIMENSIONS, G, put, some_vectors
 
 SECRET = "Xq7-9vZk3-secret"
 
 
+@pytest.fixture(params=PLACES)
+def place(request: pytest.FixtureRequest) -> str:
+    found: str = request.param
+    return found
+
+
 @pytest.fixture
-def url() -> str:
-    return f"{new_url()}/.index"
+def url(place: str) -> str:
+    """Of the files; the index is below it."""
+    url = new_url(place)
+    objects_at(url).make()
+    return url
+
+
+only_in_s3 = pytest.mark.parametrize("place", ["s3"], indirect=True)
 
 
 @pytest.fixture
@@ -38,13 +50,13 @@ async def index(url: str) -> AsyncIterator[LanceIndex]:
 
 async def leader(url: str) -> LanceIndex:
     """Another process that leads from now on."""
-    index = LanceIndex(IndexBucket(S3Objects(url)))
+    index = LanceIndex(IndexBucket(objects_at(url, INDEX)))
     await index.open()
     return index
 
 
 def objects_with(url: str, secret: str) -> list[str]:
-    objects = S3Objects(url)
+    objects = objects_at(url, INDEX)
     held = ((each.path, objects.get(each.path)) for each in objects.list())
     return [path for path, found in held if found is not None and secret.encode() in found.content]
 
@@ -77,14 +89,14 @@ async def test_what_is_removed_or_replaced_is_gone_from_the_bucket_after_compact
 async def test_an_owner_that_is_dropped_leaves_no_object(index: LanceIndex, url: str) -> None:
     await put(index, {"a": SECRET})
     await index.drop(G, ANN)
-    assert [each.path for each in S3Objects(url).list()] == [f"{G}/generation.json", "live.json"]
+    assert [each.path for each in objects_at(url, INDEX).list()] == [f"{G}/generation.json", "live.json"]
 
 
 @pytest.mark.slow
 async def test_many_small_writes_stay_in_few_objects(index: LanceIndex, url: str) -> None:
     for number in range(40):
         await put(index, {f"r{number}": "text"})
-    assert len(list(S3Objects(url).list())) < 40
+    assert len(list(objects_at(url, INDEX).list())) < 40
     assert len((await index.load(G, ANN)).rows) == 40
 
 
@@ -127,16 +139,16 @@ async def test_a_table_that_a_former_leader_makes_late_is_not_taken(index: Lance
 async def test_of_two_who_choose_the_same_term_one_leads(
     index: LanceIndex, url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    first, get = IndexBucket(S3Objects(url)), S3Objects.get
-    late = IndexBucket(S3Objects(url))
+    first, get = IndexBucket(objects_at(url, INDEX)), Objects.get
+    late = IndexBucket(objects_at(url, INDEX))
 
-    def overtaken(objects: S3Objects, path: str, limit: int | None = None) -> Found | None:
+    def overtaken(objects: Objects, path: str, limit: int | None = None) -> Found | None:
         found = get(objects, path, limit)
         if objects is late.objects and not first.term:
             first.open()
         return found
 
-    monkeypatch.setattr(S3Objects, "get", overtaken)
+    monkeypatch.setattr(Objects, "get", overtaken)
     with pytest.raises(StorageUnavailable, match="another server"):
         late.open()
     assert (late.term, first.term != "") == ("", True)
@@ -187,7 +199,7 @@ async def test_a_former_leader_makes_no_generation_live_and_removes_none(index: 
 async def test_writers_at_the_same_moment_lose_nothing_or_are_told(index: LanceIndex, url: str) -> None:
     """What a leader's own term and a condition on every version exclude, twice: LanceDB's versions collide."""
     await put(index, {"a": "one"})
-    place = IndexBucket(S3Objects(url))
+    place = IndexBucket(objects_at(url, INDEX))
     other = LanceIndex(place)
     await other.open()
     place.term = index.place.term  # type: ignore[attr-defined]
@@ -206,17 +218,16 @@ async def test_writers_at_the_same_moment_lose_nothing_or_are_told(index: LanceI
     await other.close()
 
 
-def test_listings_of_the_vault_pass_over_the_index_without_asking_for_its_pages() -> None:
-    vault = new_url()
+def test_listings_of_the_vault_pass_over_the_index_without_asking_for_its_pages(url: str, place: str) -> None:
     files = ["!before", ".a", ".indexes", "default/users/ann/notes/a.md", ".index.md", "zz/b.md"]
-    objects, asked = S3Objects(vault), list[str]()
+    objects, asked = objects_at(url), list[str]()
     for path in [*files, ".index/g1/generation.json", ".index/live.json"]:
         objects.replace(path, b"x")
     with FaultyS3(lambda method, path: asked.append(path)):
-        listed = [each.path for each in S3Objects(vault).list()]
+        listed = [each.path for each in objects_at(url).list()]
     assert sorted(listed) == sorted(files)
-    assert ["start-after" in path for path in asked] == [False, True]
-    assert [each.path for each in S3Objects(f"{vault}/.index").list()] == ["g1/generation.json", "live.json"]
+    assert ["start-after" in path for path in asked] == ([False, True] if place == "s3" else [])
+    assert [each.path for each in objects_at(url, INDEX).list()] == ["g1/generation.json", "live.json"]
 
 
 # S3 fails.
@@ -230,6 +241,7 @@ def no_pause(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(s3_objects, "_LANCE_OPTIONS", options)
 
 
+@only_in_s3
 @pytest.mark.slow
 @pytest.mark.parametrize("status", [403, 503])
 @pytest.mark.parametrize("part", ["data/", "_versions", "generation.json"])
@@ -239,7 +251,7 @@ async def test_an_s3_that_does_not_answer_is_no_damage(
     await put(index, {"a": "one"})
     await index.close()
     with FaultyS3(lambda method, path: status if part in path or part in path.replace("%2F", "/") else None):
-        again = LanceIndex(IndexBucket(S3Objects(url)))
+        again = LanceIndex(IndexBucket(objects_at(url, INDEX)))
         await again.open()
         with pytest.raises(IndexUnreachable):
             await again.load(G, ANN)
@@ -252,13 +264,14 @@ async def test_an_s3_that_does_not_answer_is_no_damage(
 async def test_a_missing_object_is_damage(url: str, index: LanceIndex) -> None:
     await put(index, {"a": "one"})
     await index.close()
-    objects = S3Objects(url)
+    objects = objects_at(url, INDEX)
     objects.delete([each.path for each in objects.list() if "/data/" in each.path])
     with pytest.raises(IndexUnavailable) as caught:
         await index.load(G, ANN)
     assert not isinstance(caught.value, IndexUnreachable)
 
 
+@only_in_s3
 async def test_nobody_waits_for_an_s3_that_hangs(
     url: str, index: LanceIndex, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -270,7 +283,7 @@ async def test_nobody_waits_for_an_s3_that_hangs(
         return 503 if hangs and let_go.wait(20) else None
 
     with FaultyS3(fault):
-        index.place.objects = S3Objects(url)  # type: ignore[attr-defined]
+        index.place.objects = objects_at(url, INDEX)  # type: ignore[attr-defined]
         with pytest.raises(IndexUnreachable, match="too long"):
             await index.load(G, ANN)
         patient = asyncio.create_task(index.load(G, ANN, patient=True))
@@ -286,10 +299,11 @@ async def test_nobody_waits_for_an_s3_that_hangs(
         assert await texts(index) == {"one": False}
 
 
+@only_in_s3
 async def test_whoever_asks_an_s3_that_is_down_again_is_told_at_once(url: str, index: LanceIndex) -> None:
     await put(index, {"a": "one"})
     with FaultyS3(lambda method, path: 403) as broken:
-        index.place.objects = S3Objects(url)  # type: ignore[attr-defined]
+        index.place.objects = objects_at(url, INDEX)  # type: ignore[attr-defined]
         with pytest.raises(IndexUnreachable):
             await index.load(G, ANN)
         asked, begun = broken.faults, time.monotonic()

@@ -1,4 +1,4 @@
-"""What only S3 can get wrong."""
+"""What only a vault of objects can get wrong, in S3 and in a shared folder."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sized
@@ -10,12 +10,14 @@ from recollect.domain.images import images_folder
 from recollect.errors import HomeUnusable, StorageUnavailable
 from recollect.failpoints import FailPoints
 from recollect.infra.image_objects import ObjectImages
+from recollect.infra.object_stores import objects_at
 from recollect.infra.object_watcher import ObjectWatcher
 from recollect.infra.objects import REMOVED, Changed
 from recollect.infra.s3_objects import S3Objects
 from recollect.infra.vault_objects import MARKER, ObjectVault
-from tests.buckets import FaultyS3, new_bucket, new_url, nobody
+from tests.buckets import PLACES, FaultyS3, new_bucket, new_url, nobody
 
+in_both = pytest.mark.parametrize("place", PLACES)
 PATH = "default/users/ann/notes/a.md"
 OURS = frozenset([text_digest("ours")])
 
@@ -26,9 +28,10 @@ def _lost_once(name: str) -> Callable[[str, str], int | None]:
     return lambda method, path: 0 if method == "PUT" and left and left[0] in path and left.pop() else None
 
 
-async def test_of_two_processes_of_one_home_the_later_one_keeps_the_place() -> None:
-    first = await new_bucket()
-    second = ObjectVault(S3Objects(first.objects.url), nobody)
+@in_both
+async def test_of_two_processes_of_one_home_the_later_one_keeps_the_place(place: str) -> None:
+    first = await new_bucket(place)
+    second = ObjectVault(objects_at(first.objects.url), nobody)
     await second.open(expected=True)
     for _ in range(3):
         for vault in (first, second):
@@ -38,12 +41,14 @@ async def test_of_two_processes_of_one_home_the_later_one_keeps_the_place() -> N
         assert (first.is_there(), second.is_there()) == (False, True)
 
 
+@in_both
 @pytest.mark.parametrize("expected", [False, True])
 async def test_a_vault_that_vanished_is_made_again_by_nobody_and_taken_once_it_is_brought_back(
-    expected: bool,
+    expected: bool, place: str
 ) -> None:
-    vault = ObjectVault(S3Objects(new_url()), nobody)
+    vault = ObjectVault(objects_at(new_url(place)), nobody)
     if expected:
+        vault.objects.make()
         vault.objects.replace(MARKER, b"")
     await vault.open(expected=expected)
     vault.objects.delete([MARKER])
@@ -91,8 +96,9 @@ class _KilledBeforeTheDelete(FailPoints):
             raise _KilledError
 
 
-async def test_what_is_saved_while_a_file_is_removed_stays() -> None:
-    vault = await new_bucket()
+@in_both
+async def test_what_is_saved_while_a_file_is_removed_stays(place: str) -> None:
+    vault = await new_bucket(place)
 
     class Saving(FailPoints):
         def reach(self, name: str) -> None:
@@ -106,7 +112,7 @@ async def test_what_is_saved_while_a_file_is_removed_stays() -> None:
 
 
 @pytest.mark.parametrize("look", [ObjectVault.stamps, ObjectVault.list_files])
-async def test_a_removal_that_was_interrupted_leaves_no_file_and_is_finished_at_the_next_look(
+async def test_a_removal_in_s3_that_was_interrupted_leaves_no_file_and_is_finished_at_the_next_look(
     look: Callable[[ObjectVault], Awaitable[Sized]],
 ) -> None:
     vault = await new_bucket()
@@ -139,8 +145,9 @@ async def test_a_removal_whose_answer_was_lost_is_finished() -> None:
     assert list(vault.objects.list("default")) == []
 
 
-async def test_a_kept_version_that_was_changed_since_is_not_taken_for_kept() -> None:
-    vault = await new_bucket()
+@in_both
+async def test_a_kept_version_that_was_changed_since_is_not_taken_for_kept(place: str) -> None:
+    vault = await new_bucket(place)
     vault.files[PATH] = "theirs"
     kept = await vault.write(PATH, "ours", frozenset())
     assert kept is not None
@@ -150,23 +157,27 @@ async def test_a_kept_version_that_was_changed_since_is_not_taken_for_kept() -> 
     assert sorted(dict(vault.files).values()) == ["edited", "ours", "theirs"]
 
 
-async def test_a_process_whose_place_was_taken_removes_no_folder() -> None:
-    first = await new_bucket()
+@in_both
+async def test_a_process_whose_place_was_taken_removes_no_folder(place: str) -> None:
+    first = await new_bucket(place)
     await first.write(PATH, "ours", frozenset())
-    await ObjectVault(S3Objects(first.objects.url), nobody).open(expected=True)
+    await ObjectVault(objects_at(first.objects.url), nobody).open(expected=True)
     with pytest.raises(StorageUnavailable, match="another process"):
         await first.remove_folder("default/users/ann")
     assert dict(first.files) == {PATH: "ours"}
 
 
-async def test_what_a_killed_probe_left_is_no_file() -> None:
-    vault = ObjectVault(S3Objects(new_url()), nobody)
+@in_both
+async def test_what_a_killed_probe_left_is_no_file(place: str) -> None:
+    vault = ObjectVault(objects_at(new_url(place)), nobody)
+    vault.objects.make()
     vault.objects.replace(".recollect-probe-12345678", b"1")
     assert not await vault.exists()
 
 
-async def test_images_are_named_in_their_folder_only() -> None:
-    vault, name = await new_bucket(), "0" * 32 + ".png"
+@in_both
+async def test_images_are_named_in_their_folder_only(place: str) -> None:
+    vault, name = await new_bucket(place), "0" * 32 + ".png"
     images = ObjectImages(vault)
     await images.keep("default", "ann", name, b"1")
     vault.objects.replace(f"{images_folder('default', 'ann')}/old/{'1' * 32}.png", b"2")
