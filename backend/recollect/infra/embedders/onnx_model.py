@@ -2,7 +2,7 @@
 
 import itertools
 import os
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -77,19 +77,22 @@ class OnnxModel:
         return [list(self.tokenizer.encode(valid_text(text, longest)).ids) or [0] for text in texts]
 
     def unknown_share(self, text: str) -> float:
-        """How many of the words of a text it has no piece for, or single letters alone that no longer piece has."""
+        """How much of a text it has no piece for, or single letters alone that no longer piece has; by characters."""
         unknown = getattr(self.tokenizer.model, "unk_token", None)
         encoded = self.tokenizer.encode(valid_text(text, len(text)), add_special_tokens=False)
         words: defaultdict[int, list[str]] = defaultdict(list)
-        for word, piece in zip(encoded.word_ids, encoded.tokens, strict=True):
+        lengths: Counter[int] = Counter()
+        for word, piece, (begin, end) in zip(encoded.word_ids, encoded.tokens, encoded.offsets, strict=True):
             if word is not None:
                 words[word].append(piece)
+                lengths[word] += end - begin
         strange = sum(
-            unknown in pieces
+            lengths[word]
+            for word, pieces in words.items()
+            if unknown in pieces
             or (len(pieces) > 1 and self.letters_in_use.isdisjoint(each[-1] for each in pieces))
-            for pieces in words.values()
         )
-        return strange / max(1, len(words))
+        return strange / max(1, lengths.total())
 
     def run(self, rows: Sequence[Tokens]) -> Vectors:
         """A unit vector for each row of tokens, in one run."""
