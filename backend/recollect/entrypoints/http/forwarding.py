@@ -14,6 +14,7 @@ from starlette.types import Message, Receive, Scope, Send
 
 from recollect.entrypoints.http.guard import FORWARDED, LOCAL, OPEN
 from recollect.errors import InvalidInput
+from recollect.infra.backends.server import ClosingTransport
 from recollect.infra.journal.connector import Leader
 
 NOT_LEADING = 421
@@ -122,7 +123,7 @@ class Forwarder:
         self.leader = leader
         self._own_token = f"Bearer {own_token}".encode()
         self._is_open = OPEN if is_open else LOCAL
-        self._transport = httpx2.AsyncHTTPTransport(
+        self._transport = ClosingTransport(
             verify=leader.address.startswith("https://") or ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT),
             limits=httpx2.Limits(max_connections=None, max_keepalive_connections=100, keepalive_expiry=2),
             socket_options=_KEEPALIVE,

@@ -147,6 +147,31 @@ class NotJsonError(StreamBroken):
     """An answer that should be JSON is something else, an HTML page for example."""
 
 
+class ClosingTransport(httpx2.AsyncHTTPTransport):
+    """Closes every connection that it gives up.
+
+    The pool forgets those that have expired, and closes them one by one within the next request: if that were
+    cancelled meanwhile, the others would stay open.
+    """
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        self._close = self._pool._close_connections  # noqa: SLF001 - nothing public closes them
+        self._pool._close_connections = self._close_all  # type: ignore[assignment, method-assign] # noqa: SLF001
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    async def _close_all(self, connections: list[Any]) -> None:
+        if connections:
+            task = asyncio.create_task(self._close(connections))
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+            await asyncio.shield(task)
+
+    async def aclose(self) -> None:
+        await super().aclose()
+        await asyncio.gather(*self._tasks)
+
+
 class ModelServer:
     """Calls may run concurrently."""
 
@@ -182,7 +207,7 @@ class ModelServer:
         )
         tls = tls_context(trust_env=trust_proxies)
         if transport is None and not trust_proxies:
-            transport = httpx2.AsyncHTTPTransport(verify=tls, trust_env=False, limits=limits)
+            transport = ClosingTransport(verify=tls, trust_env=False, limits=limits)
         self._transport = transport
         timeout = httpx2.Timeout(None, connect=self._patience.connect)
         self._client = httpx2.AsyncClient(

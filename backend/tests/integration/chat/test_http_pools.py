@@ -75,6 +75,30 @@ async def test_requests_that_are_cancelled_leave_no_connection_open(
     await asked.aclose()
 
 
+@pytest.mark.parametrize("steps", range(1, MANY))
+async def test_a_request_that_is_cancelled_while_expired_connections_are_closed_leaves_none_of_them(
+    listener: tuple[Listener, str], monkeypatch: pytest.MonkeyPatch, steps: int
+) -> None:
+    counting, address = listener
+    monkeypatch.setattr(server, "KEEP_ALIVE_SECONDS", EXPIRY_SECONDS)
+    asked = server.ModelServer(Endpoint(name="default", base_url=address), trust_proxies=False)
+    await asyncio.gather(*(asked.ask("/", {}) for _ in range(MANY)))
+    counting.is_silent = True
+    unanswered = asyncio.create_task(
+        asked.ask("/", {})
+    )  # Till it ends, only another request closes what is idle.
+    await asyncio.sleep(EXPIRY_SECONDS + 0.1)  # Nothing tells that they have expired.
+    cancelled = asyncio.create_task(asked.ask("/", {}))
+    for _ in range(steps):
+        await asyncio.sleep(0)
+    assert counting.open > 1
+    cancelled.cancel()
+    await eventually(lambda: counting.open == 1)
+    unanswered.cancel()
+    await asyncio.gather(unanswered, cancelled, return_exceptions=True)
+    await asked.aclose()
+
+
 async def test_when_nobody_asks_any_more_no_connection_stays_open(
     listener: tuple[Listener, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
